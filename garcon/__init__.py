@@ -1,0 +1,1 @@
+"""Garcon: one controller, any number of executors, and one command."""

@@ -1,0 +1,116 @@
+"""Method, path, lane and bounds of every HTTP operation: plain constants that import nothing.
+
+The command imports this module and must start without msgspec or Twisted; `operations.py` adds the request and reply
+types.  Lanes, pools, deadlines, mutation and management follow control.md F.5; a route with ``bridged = False`` is never
+carried by a worker's gateway.
+"""
+
+PREFIX = "/api/v1"
+
+
+class Route:
+    """Where one operation lives and how it may travel.
+
+    `path` is below ``/api/v1`` and holds at most one ``:executorId`` segment.  `lane` is ``primary`` or ``bulk``, `pool`
+    ``short`` or ``long``, `deadline` seconds or None for no timer at all.  `key` is the registry key of the bridge.
+    """
+
+    __slots__ = (
+        "bridged",
+        "deadline",
+        "key",
+        "lane",
+        "management",
+        "method",
+        "mutation",
+        "open",
+        "path",
+        "pool",
+    )
+
+    def __init__(
+        self,
+        method,  # type: str
+        path,  # type: str
+        bridged=True,  # type: bool
+        lane="bulk",  # type: str
+        pool="short",  # type: str
+        deadline=30.0,  # type: float | None
+        mutation=False,  # type: bool
+        management=False,  # type: bool
+        open=False,  # type: bool
+    ):
+        # type: (...) -> None
+        self.method = method
+        self.path = PREFIX + path
+        self.key = method + " " + path
+        self.bridged = bridged
+        self.lane = lane
+        self.pool = pool
+        self.deadline = deadline
+        self.mutation = mutation
+        self.management = management
+        self.open = open  # needs no principal
+
+    def __repr__(self):
+        # type: () -> str
+        return "<Route " + self.key + ">"
+
+
+RUNTIME = Route("GET", "/runtime", bridged=False, open=True)
+CLI_CONTEXT = Route("GET", "/cli/context", bridged=False, lane="primary", deadline=5.0)
+OPENAPI = Route("GET", "/openapi.json", bridged=False, open=True)
+
+LIST_EXECUTORS = Route("GET", "/executors")
+CREATE_EXECUTOR = Route("POST", "/executors", mutation=True, management=True)
+UPDATE_EXECUTOR = Route("PATCH", "/executors/:executorId", mutation=True, management=True)
+DELETE_EXECUTOR = Route("DELETE", "/executors/:executorId", mutation=True, management=True)
+REVEAL_CONNECTION = Route("GET", "/executors/:executorId/connection", management=True)
+
+MODELS = Route("GET", "/models")
+READ_SETTINGS = Route("GET", "/app/settings")
+CHANGE_SETTINGS = Route("PUT", "/app/settings", pool="long", deadline=None, mutation=True)
+SESSION_NAME = Route("PUT", "/app/session-name", mutation=True)
+LIST_PREAMBLES = Route("GET", "/preambles")
+
+LIST_CHATS = Route("GET", "/chats")
+MESSAGES = Route("GET", "/chats/messages")
+SNAPSHOT = Route("GET", "/chats/snapshot")
+TURN_RECEIPT = Route("GET", "/chats/turn-receipt", lane="primary")
+START_CHAT = Route("POST", "/chats/start", mutation=True)
+RUN_CHAT = Route("POST", "/chats/run", mutation=True)
+STOP_CHAT = Route("POST", "/chats/stop", lane="primary", mutation=True)
+PERMISSION_DECISION = Route("POST", "/chats/permissions/decision", lane="primary", mutation=True)
+
+# Registered for the bridge, their handlers come later: the gateway answers 404 OPERATION_NOT_AVAILABLE (decisions.md 12).
+LIST_ASSIGNMENTS = Route("GET", "/api-provider-assignments", management=True)
+ASSIGN_PROVIDER = Route("PUT", "/api-provider-assignments", mutation=True, management=True)
+UNASSIGN_PROVIDER = Route("DELETE", "/api-provider-assignments", mutation=True, management=True)
+EXPORT = Route("GET", "/chats/export", pool="long", deadline=120.0)
+HANDOFF_ARTIFACT = Route("GET", "/chats/handoff-artifact", pool="long", deadline=120.0)
+LOOKUP_NATIVE_SESSION = Route("POST", "/chats/lookup-native-session")
+SEARCH = Route("POST", "/chats/search")
+SEARCH_STATUS = Route("GET", "/chats/search/status")
+SEARCH_REBUILD = Route("POST", "/chats/search/rebuild", pool="long", deadline=None, mutation=True)
+FORK = Route("POST", "/chats/fork", pool="long", deadline=None, mutation=True)
+FORK_RUN = Route("POST", "/chats/fork-run", pool="long", deadline=None, mutation=True)
+STEER = Route("POST", "/chats/steer", mutation=True)
+READ_ROWS = Route("GET", "/chats/rows")
+ADD_ROW = Route("POST", "/chats/rows", mutation=True)
+PIN = Route("PUT", "/chats/pin", mutation=True)
+ARCHIVE = Route("PUT", "/chats/archive", mutation=True)
+READ_TAGS = Route("GET", "/chats/tags")
+SET_TAGS = Route("PUT", "/chats/tags", mutation=True)
+TICKET_BOOTSTRAP = Route("GET", "/tickets/bootstrap")
+TICKETS = Route("GET", "/tickets")
+TICKET_DETAIL = Route("GET", "/tickets/detail")
+TICKET_HISTORY = Route("GET", "/tickets/history")
+TICKET_PROJECT_DEFAULT = Route("POST", "/tickets/project-default")
+MUTATE_TICKETS = Route("POST", "/tickets/mutate", mutation=True)
+
+ROUTES = tuple(value for value in tuple(globals().values()) if isinstance(value, Route))
+BRIDGED = {route.key: route for route in ROUTES if route.bridged}
+"""What a worker's gateway may forward, by registry key; the gateway serves `RUNTIME` and `CLI_CONTEXT` itself."""
+
+RUN_WITH_HANDOFF_POOL, RUN_WITH_HANDOFF_DEADLINE = "long", 600.0
+"""A run whose body names a hand-off takes this pool and deadline instead (control.md F.5)."""

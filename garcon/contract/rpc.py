@@ -1,0 +1,186 @@
+"""The RPC methods of the link: request, result, lane, continuity class (control.md J.9).  The only list there is.
+
+Both peers check a method's lane against this table before dispatch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+from garcon.contract.catalogs import AgentEntry
+from garcon.contract.executors import CliContext
+from garcon.contract.runs import (
+    Delivery,
+    ExecutorDescription,
+    Launch,
+    Launched,
+    PermissionResponse,
+    ProjectInspection,
+    RunEvent,
+)
+
+
+class Lane(str, Enum):
+    PRIMARY = "primary"
+    BULK = "bulk"
+
+
+class Continuity(str, Enum):
+    """What becomes of a call when its session is lost (control.md J.8)."""
+
+    SESSION = "session"
+    LAUNCH = "launch"
+    JOURNALED = "journaled"
+
+
+class Method(Struct, frozen=True):
+    """One RPC method.  `lane` None: the caller's lane, or (``controllerCli.request``) the operation's own.
+
+    `installation` calls are made while a session is being installed, before ordinary calls are admitted.
+    `served_by` is the role that handles it; `deadline` None means no timer at all.
+    """
+
+    name: str
+    request: Any
+    result: Any
+    lane: Lane | None = Lane.PRIMARY
+    continuity: Continuity = Continuity.JOURNALED
+    served_by: Literal["worker", "controller"] = "worker"
+    installation: bool = False
+    deadline: float | None = 120.0
+
+
+class Nothing(Struct, frozen=True):
+    """An empty request or result."""
+
+
+class AgentQuery(Struct, frozen=True, rename="camel"):
+    agent_id: str | None = None
+
+
+class CatalogSnapshot(Struct, frozen=True, rename="camel"):
+    agents: list[AgentEntry]
+
+
+class PathQuery(Struct, frozen=True, rename="camel"):
+    path: str
+
+
+class RunQuery(Struct, frozen=True, rename="camel"):
+    run_id: str
+
+
+class Aborted(Struct, frozen=True, rename="camel"):
+    """Whether the executor still had that run."""
+
+    running: bool
+
+
+class RunningSessions(Struct, frozen=True, rename="camel"):
+    run_ids: list[str]
+
+
+class Delivered(Struct, frozen=True, rename="camel"):
+    delivery: Delivery
+
+
+class BindingQuery(Struct, frozen=True, rename="camel"):
+    binding_id: str
+
+
+class LostCall(Struct, frozen=True, rename="camel"):
+    id: str
+    session: str
+    seq: int
+
+
+class ReconcileCalls(Struct, frozen=True, rename="camel"):
+    calls: list[LostCall] = field(default_factory=list)
+
+
+class CallState(Struct, frozen=True, rename="camel"):
+    id: str
+    state: Literal["pending", "not-received", "unknown"]
+
+
+class ReconciledCalls(Struct, frozen=True, rename="camel"):
+    states: list[CallState] = field(default_factory=list)
+
+
+class BridgedHttp(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """One forwarded request (control.md F.3).  `operation` is a key of `routes.BRIDGED`."""
+
+    operation: str
+    query: list[tuple[str, str]]
+    body: dict[str, Any] | None
+    executor_id: str | UnsetType = UNSET
+
+
+class BridgedRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    expected_server_instance_id: str
+    http: BridgedHttp
+
+
+class BridgedReply(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """An application answer, whatever its status; `body` is JSON."""
+
+    status: int
+    body: Any
+    retry_after: str | UnsetType = UNSET
+
+
+class ProducerFrame(Struct, frozen=True, rename="camel"):
+    """One numbered event of a binding (control.md J.6 `producer`: the notification)."""
+
+    binding_id: str
+    event: RunEvent
+
+
+DESCRIBE = Method(
+    "executor.describe",
+    Nothing,
+    ExecutorDescription,
+    continuity=Continuity.SESSION,
+    installation=True,
+)
+RECONCILE = Method(
+    "calls.reconcile",
+    ReconcileCalls,
+    ReconciledCalls,
+    lane=None,
+    continuity=Continuity.SESSION,
+    installation=True,
+)
+CATALOG = Method("catalog.snapshot", AgentQuery, CatalogSnapshot)
+INSPECT_PROJECT = Method("projects.inspect", PathQuery, ProjectInspection)
+BIND = Method("producers.bind", BindingQuery, Nothing, continuity=Continuity.SESSION)
+CLOSE_BINDING = Method("producers.close", BindingQuery, Nothing)
+START = Method("execution.start", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
+RESUME = Method("execution.resume", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
+ABORT = Method("execution.abort", RunQuery, Aborted)
+RUNNING = Method("execution.runningSessions", Nothing, RunningSessions)
+RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)
+CLI_DESCRIBE = Method(
+    "controllerCli.describe",
+    None,
+    CliContext,
+    continuity=Continuity.SESSION,
+    served_by="controller",
+    deadline=5.0,
+)
+CLI_REQUEST = Method(
+    "controllerCli.request",
+    BridgedRequest,
+    BridgedReply,
+    lane=None,
+    continuity=Continuity.SESSION,
+    served_by="controller",
+    deadline=None,
+)
+
+METHODS: dict[str, Method] = {
+    value.name: value for value in tuple(globals().values()) if isinstance(value, Method)
+}

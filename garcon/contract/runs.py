@@ -1,0 +1,132 @@
+"""What crosses between a chat and the executor that runs its agent: launches, events, decisions.
+
+The same types serve the Local runtime directly and a worker over the link (control.md J.9, J.10).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from garcon.contract.catalogs import AgentSettings, PermissionMode, ThinkingMode
+from garcon.contract.messages import Image, ProviderRow, ToolUse
+
+
+class Launch(Struct, frozen=True, rename="camel", kw_only=True):
+    """One turn to run.  `agent_session_id` None starts a fresh agent session, else resumes that one.
+
+    `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt` is already composed
+    (unanswered input included); `history` is nothing to an agent that keeps its own session.
+    """
+
+    chat_id: str
+    run_id: str
+    binding_id: str
+    agent_id: str
+    model: str
+    permission_mode: PermissionMode
+    thinking_mode: ThinkingMode
+    agent_settings: AgentSettings
+    project_path: str
+    prompt: str
+    images: list[Image] = field(default_factory=list)
+    agent_session_id: str | None = None
+
+
+class Launched(Struct, frozen=True, rename="camel"):
+    """The executor's runtime admitted the run and the agent's process has begun (decisions.md 22)."""
+
+    run_id: str
+
+
+class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True):
+    pass
+
+
+class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
+    """The agent named its session; stored, so that the next turn resumes it."""
+
+    agent_session_id: str
+
+
+class RowProduced(_Event, frozen=True, tag="row", kw_only=True):
+    """One finished row of the agent's output."""
+
+    message: ProviderRow
+
+
+class PermissionRequested(_Event, frozen=True, tag="permission-requested", kw_only=True):
+    """The agent waits for a decision.  `options` are the agent's own names, for display only."""
+
+    permission_occurrence_id: str
+    requested_tool: ToolUse
+    options: list[str] = field(default_factory=list)
+    timestamp: str
+
+
+class PermissionWithdrawn(_Event, frozen=True, tag="permission-withdrawn", kw_only=True):
+    """The question is void: the agent or the end of the run took it back."""
+
+    permission_occurrence_id: str
+    reason: Literal["cancelled", "session-complete", "aborted"] = "cancelled"
+
+
+class PermissionAutoResolved(_Event, frozen=True, tag="permission-auto-resolved", kw_only=True):
+    """We answered by ourselves (``manualBypass``: decisions.md 33); shown as a resolved request."""
+
+    permission_occurrence_id: str
+    requested_tool: ToolUse
+    allowed: bool
+    timestamp: str
+
+
+class RunFailure(Struct, frozen=True, rename="camel"):
+    code: str
+    message: str
+
+
+class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
+    """The last event of every run, exactly once.  `error` is set when and only when it failed."""
+
+    outcome: Literal["finished", "failed", "interrupted"]
+    error: RunFailure | None = None
+
+
+RunEvent = (
+    SessionStarted
+    | RowProduced
+    | PermissionRequested
+    | PermissionWithdrawn
+    | PermissionAutoResolved
+    | RunEnded
+)
+
+
+class PermissionResponse(Struct, frozen=True, rename="camel", kw_only=True):
+    """A decision for one live request.  `response` is the answer to a question (chats.md 4.18) or None."""
+
+    run_id: str
+    permission_occurrence_id: str
+    allow: bool
+    always_allow: bool = False
+    response: dict[str, Any] | None = None
+
+
+Delivery = Literal["confirmed", "not-delivered", "unknown"]
+
+
+class ProjectInspection(Struct, frozen=True, rename="camel"):
+    """A project directory as its executor sees it.  `project_path` is canonical: absolute, symbolic links followed."""
+
+    project_path: str
+    project_key: str
+
+
+class ExecutorDescription(Struct, frozen=True, rename="camel"):
+    """What an executor is (control.md J.9, `executor.describe`)."""
+
+    instance_id: str
+    project_base_path: str
+    agent_ids: list[str]
+    services: dict[str, bool] = field(default_factory=dict)

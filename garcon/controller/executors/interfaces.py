@@ -1,0 +1,38 @@
+"""What the controller's other parts ask of its executors, and what the executors ask back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from zope.interface import Interface
+
+from garcon.contract.executors import ExecutorSnapshot
+from garcon.runtime.interfaces import IExecutorRuntime
+
+Availability = Literal["ready", "reconnecting", "offline"]
+
+
+class IExecutors(Interface):
+    """All executors of one workspace, Local first."""
+
+    def runtime(executor_id: str) -> IExecutorRuntime:
+        """Return the runtime to start new work on.
+
+        Raises ``EXECUTOR_NOT_FOUND`` (404) or, when it is not ready, ``EXECUTOR_UNAVAILABLE`` (503, retryable).
+        """
+
+    def existing(executor_id: str) -> IExecutorRuntime:
+        """Return the runtime of a known executor in any state, to abort or decide what already runs there."""
+
+    def availability(executor_id: str) -> Availability:
+        """An unknown executor is ``offline``."""
+
+    def snapshots() -> list[ExecutorSnapshot]:
+        """All of them as the API shows them."""
+
+
+class IExecutorUse(Interface):
+    """Whether an executor may be changed: the chats' side of the idle check (control.md E.4, E.8)."""
+
+    def is_busy(executor_id: str) -> bool:
+        """Whether a chat of this executor owns live execution."""

@@ -1,0 +1,178 @@
+"""The one place where an operation meets its handler; both doors (HTTP and the bridge) come through `Handlers.run`.
+
+A handler takes a typed `Call` and returns the operation's reply struct (or a `Reply` around it), or raises a
+`GarconError`.  Errors become the standard envelope here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
+
+import msgspec
+from attrs import field, frozen
+from msgspec import Struct
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.logger import Logger
+
+from garcon.contract.operations import NoQuery, Operation
+from garcon.controller.principals import Principal
+from garcon.deferreds import returns_deferred
+from garcon.errors import GarconError, validation
+
+Q = TypeVar("Q")
+B = TypeVar("B")
+
+
+@frozen
+class Call(Generic[Q, B]):
+    """One request, typed.  `executor_id` is the path's segment, where the operation has one.
+
+    `base_url` is the public base that this request's own scheme and Host suggest; None behind a bridge.
+    """
+
+    operation: Operation
+    principal: Principal
+    query: Q
+    body: B
+    executor_id: str | None = None
+    base_url: str | None = None
+
+
+@frozen
+class Reply:
+    """A reply with more than a body: further headers, or another status than the operation's."""
+
+    value: Any
+    status: int | None = None
+    headers: dict[str, str] = field(factory=dict)
+
+
+@frozen
+class Answer:
+    """What either door sends back: a status, JSON bytes and the few headers that may cross."""
+
+    status: int
+    body: bytes
+    headers: dict[str, str] = field(factory=dict)
+
+    @property
+    def retry_after(self) -> str | None:
+        return self.headers.get("Retry-After")
+
+
+Handler = Callable[[Call[Any, Any]], Any]
+"""Returns a struct, a `Reply`, a coroutine or a Deferred of either."""
+
+
+def error_answer(error: GarconError, *, no_store: bool = False) -> Answer:
+    """Return the answer that an error is, in the standard envelope."""
+    headers = {"Cache-Control": "no-store"} if no_store else {}
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
+    return Answer(error.status, msgspec.json.encode(error.body()), headers)
+
+
+class Handlers:
+    """Every operation's handler, registered once at composition."""
+
+    _log = Logger()
+
+    def __init__(self) -> None:
+        self._handlers: dict[str, Handler] = {}
+
+    def register(self, operation: Operation, handler: Handler) -> None:
+        """Serve `operation` with `handler`."""
+        key = operation.route.key
+        assert key not in self._handlers, f"{key} has two handlers"
+        self._handlers[key] = handler
+
+    def serves(self, key: str) -> bool:
+        """Whether an operation has its handler."""
+        return key in self._handlers
+
+    @returns_deferred
+    async def run(
+        self,
+        operation: Operation,
+        principal: Principal,
+        *,
+        query: Sequence[tuple[str, str]] = (),
+        body: dict[str, Any] | None = None,
+        executor_id: str | None = None,
+        base_url: str | None = None,
+    ) -> Answer:
+        """Parse, call, encode.  Never fails but by cancellation: every error is an answer."""
+        try:
+            call: Call[Any, Any] = Call(
+                operation,
+                principal,
+                _parse_query(operation, query),
+                _parse_body(operation, body),
+                executor_id,
+                base_url,
+            )
+            result = await _settled(self._handlers[operation.route.key], call)
+            reply = result if isinstance(result, Reply) else Reply(result)
+            headers = dict(reply.headers)
+            if operation.no_store:
+                headers.setdefault("Cache-Control", "no-store")
+            content = b"" if reply.value is None else msgspec.json.encode(reply.value)
+            return Answer(reply.status or operation.status, content, headers)
+        except CancelledError:
+            raise
+        except GarconError as error:
+            return error_answer(error, no_store=operation.no_store)
+        except Exception:
+            incident = uuid4().hex[:12]
+            self._log.failure(
+                "{key} failed, incident {incident}", key=operation.route.key, incident=incident
+            )
+            return error_answer(internal_error(incident), no_store=operation.no_store)
+
+
+def internal_error(incident: str) -> GarconError:
+    """The generic 500 that hides a cause of ours; the log has it under the incident id."""
+    return GarconError(
+        "INTERNAL_ERROR",
+        f"Something went wrong inside Garcon; its log has the cause as incident {incident}.",
+        status=500,
+        retryable=True,
+    )
+
+
+def _settled(handler: Handler, call: Call[Any, Any]) -> Deferred[Any]:
+    result = handler(call)
+    if isinstance(result, Deferred):
+        return result
+    if isinstance(result, Awaitable):
+        return Deferred.fromCoroutine(result)  # type: ignore[arg-type]
+    return maybeDeferred(lambda: result)
+
+
+def _parse_query(operation: Operation, pairs: Sequence[tuple[str, str]]) -> Struct:
+    if operation.query is NoQuery:
+        return NoQuery()
+    found: dict[str, str] = {}
+    known = set(operation.query.__struct_encode_fields__)
+    for name, value in pairs:
+        if name not in known:
+            continue
+        if name in found:
+            raise validation(f"the query names {name} twice")
+        found[name] = value
+    return _convert(found, operation.query)
+
+
+def _parse_body(operation: Operation, body: dict[str, Any] | None) -> Any:
+    if operation.body is None:
+        return None
+    return _convert({} if body is None else body, operation.body)
+
+
+def _convert(value: dict[str, Any], shape: type[Struct]) -> Struct:
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as error:
+        raise validation(f"The request does not fit: {error}") from None

@@ -1,0 +1,143 @@
+"""What the link offers to the two roles.  `ControllerLink` and `WorkerLink` (link.py) and `memory.py` implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define, frozen
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from garcon.contract.rpc import Lane, Method
+
+
+@frozen
+class Peer:
+    """Who is proven to be at the other end of a lane."""
+
+    executor_id: str
+    runtime_id: str
+    role: str
+
+
+@define(eq=False)
+class CallContext:
+    """What a handler knows of the call it serves.
+
+    `session` is the lane session that carried the request and `generation` its primary's session id.  The handler's
+    Deferred is cancelled when the caller gives up or the session is lost.
+    """
+
+    method: Method
+    lane: Lane
+    peer: Peer
+    session: ILaneSession
+    generation: str
+
+
+@frozen
+class Guarded:
+    """A handler's result that must be judged once more, synchronously, right before it is queued.
+
+    `guard` gets the encoded size of the value and returns the value to send (the same or a smaller one) or raises
+    `GarconError`, which is then sent as the error instead (cli-gateway: the per-call reply guard).
+    """
+
+    value: Any
+    guard: Callable[[int], Any]
+
+
+Handler = Callable[[Any, CallContext], "Deferred[Any]"]
+"""Takes the decoded request (the method's type) and the context; fires with the result (the method's type) or Guarded."""
+
+
+class ILaneSession(Interface):
+    """One authenticated lane; dead for good once lost."""
+
+    lane: Lane = Attribute("Which lane.")
+    session_id: str = Attribute("The lane's own session id; on primary, the link generation.")
+    peer: Peer = Attribute("Who is at the other end.")
+    is_open: bool = Attribute("Whether messages can still be sent.")
+    queued_bytes: int = Attribute(
+        "Encoded bytes admitted for this lane and not yet handed to the transport."
+    )
+
+    def call(
+        method: Method,
+        request: Struct | None,
+        deadline: float | None = ...,
+        integration_id: str = "",
+    ) -> Deferred[Any]:
+        """Send a call and fire with its decoded result, or fail with `CallError`.
+
+        `deadline` defaults to the method's; None is no timer.  Cancelling sends one ``cancel`` frame.
+        """
+
+
+class ICapturedLink(Interface):
+    """One generation of a link: calls go to exactly this primary session and its bulk, never to a replacement."""
+
+    generation: str = Attribute("The primary's session id.")
+    peer: Peer = Attribute("Who is at the other end.")
+    is_current: bool = Attribute("Whether this primary is still connected.")
+
+    def call(
+        method: Method,
+        request: Struct | None,
+        *,
+        lane: Lane | None = None,
+        deadline: float | None = ...,
+    ) -> Deferred[Any]:
+        """Call on the method's lane (or `lane`, for methods that have none of their own).
+
+        Waiting for bulk lasts at most 20 s and counts against the deadline; not admitted in that time, or the
+        generation gone before sending, is `CallError` with outcome ``not-dispatched``.
+        """
+
+
+class ILink(Interface):
+    """Both lanes of one executor, over however many sessions."""
+
+    executor_id: str | None = Attribute("The executor; None on a worker that has not linked yet.")
+    bulk_phase: str = Attribute(
+        "offline, preparing, connecting, reconciling, activating, ready or reconnecting."
+    )
+    last_error: tuple[str, str] | None = Attribute(
+        "Kind and text of the last link failure, or None."
+    )
+
+    def current() -> ICapturedLink | None:
+        """The generation that is connected now, or None."""
+
+    def send_producer(seq: int, frame: Struct) -> bool:
+        """Worker: queue one producer frame on primary; False when it is not admitted now (retry later)."""
+
+    def acknowledge(acknowledgements: dict[str, int]) -> None:
+        """Controller: acknowledge producer frames, binding id to the highest contiguous number taken."""
+
+    def close(cause: str) -> Deferred[None]:
+        """End both lanes and every attempt, for good."""
+
+
+class ILinkEvents(Interface):
+    """What a link tells its owner, synchronously and in order."""
+
+    def primary_installed(captured: ICapturedLink) -> None:
+        """A new generation is authenticated; installation calls may be made."""
+
+    def primary_lost(captured: ICapturedLink, cause: str) -> None:
+        """That generation ended; its calls have been failed already."""
+
+    def bulk_changed(phase: str) -> None:
+        """The bulk life cycle moved."""
+
+    def link_failed(kind: str, text: str) -> None:
+        """An attempt or a session failed; at most one notice a second."""
+
+    def producer_received(binding_id: str, seq: int, frame: Any) -> None:
+        """Controller: one producer frame arrived (decoded `ProducerFrame`)."""
+
+    def producer_acknowledged(acknowledgements: dict[str, int]) -> None:
+        """Worker: the controller has these."""

@@ -1,0 +1,85 @@
+"""What an executor offers, as interfaces: Local implements them directly, the controller's remote façade over the link."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from garcon.contract.catalogs import AgentEntry
+from garcon.contract.runs import (
+    Delivery,
+    ExecutorDescription,
+    Launch,
+    Launched,
+    PermissionResponse,
+    ProjectInspection,
+    RunEvent,
+)
+
+
+class IRunSink(Interface):
+    """Where the facts of one run go, in order.  Must not raise and must not block."""
+
+    def event(event: RunEvent) -> None:
+        """Take the next fact; `RunEnded` comes last, exactly once, and never before `launch` has fired."""
+
+
+class IExecutorRuntime(Interface):
+    """One executor: this process's own (Local, a worker's) or, on the controller, a worker behind its link.
+
+    Failures are `GarconError`s of the contract; a remote executor that is not ready fails with
+    ``EXECUTOR_UNAVAILABLE``, and a call whose fate is unknown with a `CallError` of outcome ``unknown``.
+    """
+
+    def describe() -> Deferred[ExecutorDescription]:
+        """Say what this executor is."""
+
+    def catalog(agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
+        """List its agents, or the one named; an unknown one fails with ``UNSUPPORTED_AGENT``."""
+
+    def inspect_project(path: str) -> Deferred[ProjectInspection]:
+        """Resolve a project directory inside the executor's base (``PROJECT_PATH_OUTSIDE_BASE`` 403,
+        ``PROJECT_PATH_NOT_FOUND`` 404, ``PROJECT_PATH_NOT_DIRECTORY`` 400)."""
+
+    def launch(launch: Launch, sink: IRunSink) -> Deferred[Launched]:
+        """Admit a run and begin its agent's process.  A failure here means that no event will come.
+
+        Cancelling aborts the launch.
+        """
+
+    def abort(run_id: str) -> Deferred[bool]:
+        """Interrupt a run; fires with whether it was still there.  Its `RunEnded` follows, ``interrupted``."""
+
+    def respond(response: PermissionResponse) -> Deferred[Delivery]:
+        """Hand a decision to the agent that asked, at most once."""
+
+    def running() -> Deferred[tuple[str, ...]]:
+        """The run ids that have not ended."""
+
+
+class IAgentSession(Interface):
+    """One agent process (or share of one) that runs the turns of one chat, one at a time."""
+
+    def run(launch: Launch, sink: IRunSink) -> Deferred[None]:
+        """Begin a turn; fires when the agent's process has begun it, then events go to the sink."""
+
+    def interrupt() -> Deferred[None]:
+        """Stop the turn that runs, if any; fires when its `RunEnded` has been emitted."""
+
+    def respond(response: PermissionResponse) -> Delivery:
+        """Answer a live permission request."""
+
+    def close() -> Deferred[None]:
+        """End the process and every descendant it left, and fire when they are gone."""
+
+
+class IAgent(Interface):
+    """One kind of coding agent on this machine."""
+
+    id: str = Attribute("The catalog id (decisions.md 32).")
+
+    def entry() -> Deferred[AgentEntry | None]:
+        """The catalog entry, or None where the agent is not installed."""
+
+    def open(launch: Launch) -> IAgentSession:
+        """Make a session for a chat; nothing is started before `run`."""
