@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.executors import CliContext
@@ -125,10 +125,13 @@ class BridgedRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=
 
 
 class BridgedReply(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """An application answer, whatever its status; `body` is JSON."""
+    """An application answer, whatever its status.
+
+    `body` is the JSON text itself, so that neither side decodes and encodes a large answer once more on its way.
+    """
 
     status: int
-    body: Any
+    body: Raw
     retry_after: str | UnsetType = UNSET
 
 
