@@ -1,4 +1,6 @@
-"""Small Deferred tools without domain words: coroutines as Deferreds, owned background work, many waiters."""
+"""Small Deferred tools without domain words: coroutines as Deferreds, owned background work, many
+waiters.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +64,9 @@ class Tasks(Service):
 
 
 class Waiters(Generic[T]):
-    """Give each of many parties a Deferred of its own for one coming event; a cancelled one is forgotten."""
+    """Give each of many parties a Deferred of its own for one coming event; a cancelled one is
+    forgotten.
+    """
 
     def __init__(self) -> None:
         self._waiting: list[Deferred[T]] = []

@@ -1,6 +1,7 @@
 """The error tree: what went wrong, in the words that may cross a boundary.
 
-Nothing here knows HTTP or the link; `status` and `retryable` are the contract's own (chats.md 1.3, control.md E.8, F.6).
+Nothing here knows HTTP or the link; `status` and `retryable` are the contract's own (chats.md 1.3,
+control.md E.8, F.6).
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 class GarconError(Exception):
     """A failure with a contract code, meant for the caller.
 
-    `status` is the HTTP status it is answered with, `retryable` whether the same logical request can succeed later,
-    `details` optional further text and `extra` further members of the error body (chats.md 1.2).  `headers` are sent
-    with an HTTP answer (only ``Retry-After`` is ever needed).
+    `status` is the HTTP status it is answered with, `retryable` whether the same logical request
+    can succeed later, `details` optional further text and `extra` further members of the error body
+    (chats.md 1.2).  `headers` are sent with an HTTP answer (only ``Retry-After`` is ever needed).
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class GarconError(Exception):
 class CallError(GarconError):
     """A call over the link failed; `outcome` says what is known of it (control.md J.7).
 
-    ``not-dispatched``: never reached the handler.  ``rejected``: refused by it.  ``unknown``: may have run.
+    ``not-dispatched``: never reached the handler.  ``rejected``: refused by it.  ``unknown``: may
+    have run.
     """
 
     def __init__(
@@ -64,7 +66,9 @@ class CallError(GarconError):
 
 
 class LaneLost(CallError):
-    """The peer is gone.  A call already sent has outcome ``unknown``, one never sent ``not-dispatched``."""
+    """The peer is gone.  A call already sent has outcome ``unknown``, one never sent
+    ``not-dispatched``.
+    """
 
     def __init__(self, reason: str, *, outcome: str = "unknown") -> None:
         super().__init__(

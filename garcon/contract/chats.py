@@ -1,4 +1,6 @@
-"""Chats over HTTP: command bodies, replies, and what lists, snapshots, pages and receipts show (chats.md 3, 4)."""
+"""Chats over HTTP: command bodies, replies, and what lists, snapshots, pages and receipts show
+(chats.md 3, 4).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class CommandBody(_Body, frozen=True, kw_only=True):
 
 
 class StartChat(CommandBody, frozen=True, kw_only=True):
-    """chats.md 3.4.  Lenient fields are `Any` and normalised by the handler; `options` may not appear."""
+    """chats.md 3.4.  Lenient fields are `Any` and normalised by the handler; `options` may not
+    appear.
+    """
 
     client_message_id: str
     agent_id: str
@@ -47,7 +51,9 @@ class StartChat(CommandBody, frozen=True, kw_only=True):
 
 
 class RunChat(CommandBody, frozen=True, kw_only=True):
-    """chats.md 3.5, with `expected_agent_ownership_epoch` for settings chosen from a catalog (contract/README.md)."""
+    """chats.md 3.5, with `expected_agent_ownership_epoch` for settings chosen from a catalog
+    (contract/README.md).
+    """
 
     client_message_id: str
     transcript_view_id: str
@@ -340,7 +346,9 @@ class ReceiptQuery(_Body, frozen=True, kw_only=True):
 
 
 class TurnOutput(_Body, frozen=True, kw_only=True):
-    """What a settled turn said.  Older readers take `assistant_messages`, newer ones `text` (control.md K12)."""
+    """What a settled turn said.  Older readers take `assistant_messages`, newer ones `text`
+    (control.md K12).
+    """
 
     availability: Literal["available", "unavailable"]
     completeness: Literal["complete", "best-effort"] | UnsetType = UNSET

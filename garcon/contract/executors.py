@@ -1,4 +1,4 @@
-"""Executors as the API shows and changes them, and the context a command learns (control.md E, F)."""
+"""Executors as the API shows and changes them, and a command's context (control.md E, F)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The identities of Garcon, each its own type so that no two are confused (architecture.md, "Identities")."""
+"""The identities of Garcon, each its own type so that no two are confused (architecture.md,
+"Identities").
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def is_executor_id(text: object) -> bool:
 
 
 def is_chat_id(text: object) -> bool:
-    """Whether `text` is a chat id: 16 digits, at most 2**53 - 1, with a millisecond part above 0 (chats.md 2.1)."""
+    """Whether `text` is a chat id: 16 digits, at most 2**53 - 1, with a millisecond part above 0
+    (chats.md 2.1).
+    """
     return (
         isinstance(text, str)
         and _CHAT_ID.fullmatch(text) is not None

@@ -1,9 +1,10 @@
-"""Every number of the contract that more than one place needs.  Sizes in bytes, times in seconds."""
+"""Every number of the contract that more than one place needs.  Bytes and seconds."""
 
 KIB = 1024
 MIB = 1024 * KIB
 
-# Link records and messages (control.md J.1, J.4; 65519 is what noiseprotocol can still decrypt: pitfalls.md).
+# Link records and messages (control.md J.1, J.4; 65519 is the most that noiseprotocol can still
+# decrypt: pitfalls.md).
 RECORD_PLAINTEXT = 65_519
 FRAGMENT = 32 * KIB
 MESSAGE = 16 * MIB

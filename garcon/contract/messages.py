@@ -1,7 +1,7 @@
 """What a transcript row shows: the ChatMessage shapes of chats.md 4.20, as one tagged union.
 
-Agents' integrations make these; the controller stores and serves them unchanged.  Every one has `timestamp`, an ISO
-time with milliseconds and ``Z``.
+Agents' integrations make these; the controller stores and serves them unchanged.  Every one has
+`timestamp`, an ISO time with milliseconds and ``Z``.
 """
 
 from __future__ import annotations

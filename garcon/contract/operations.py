@@ -1,4 +1,5 @@
-"""The table of HTTP operations: each route with its query, body and reply types.  Nobody writes a second list.
+"""The table of HTTP operations: each route with its query, body and reply types.  Nobody writes a
+second list.
 
 Routing, validation, the dispatcher, OpenAPI and the contract tests are read off it.
 """
@@ -21,7 +22,9 @@ class NoQuery(Struct, frozen=True):
 
 @frozen
 class Operation:
-    """One thing a client may ask.  `status` is that of success; `no_store` forbids caching of every answer."""
+    """One thing a client may ask.  `status` is that of success; `no_store` forbids caching of every
+    answer.
+    """
 
     route: Route
     reply: Any

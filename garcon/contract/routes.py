@@ -1,8 +1,8 @@
 """Method, path, lane and bounds of every HTTP operation: plain constants that import nothing.
 
-The command imports this module and must start without msgspec or Twisted; `operations.py` adds the request and reply
-types.  Lanes, pools, deadlines, mutation and management follow control.md F.5; a route with ``bridged = False`` is never
-carried by a worker's gateway.
+The command imports this module and must start without msgspec or Twisted; `operations.py` adds the
+request and reply types.  Lanes, pools, deadlines, mutation and management follow control.md F.5; a
+route with ``bridged = False`` is never carried by a worker's gateway.
 """
 
 PREFIX = "/api/v1"
@@ -11,8 +11,9 @@ PREFIX = "/api/v1"
 class Route:
     """Where one operation lives and how it may travel.
 
-    `path` is below ``/api/v1`` and holds at most one ``:executorId`` segment.  `lane` is ``primary`` or ``bulk``, `pool`
-    ``short`` or ``long``, `deadline` seconds or None for no timer at all.  `key` is the registry key of the bridge.
+    `path` is below ``/api/v1`` and holds at most one ``:executorId`` segment.  `lane` is
+    ``primary`` or ``bulk``, `pool` ``short`` or ``long``, `deadline` seconds or None for no timer
+    at all.  `key` is the registry key of the bridge.
     """
 
     __slots__ = (
@@ -82,7 +83,8 @@ RUN_CHAT = Route("POST", "/chats/run", mutation=True)
 STOP_CHAT = Route("POST", "/chats/stop", lane="primary", mutation=True)
 PERMISSION_DECISION = Route("POST", "/chats/permissions/decision", lane="primary", mutation=True)
 
-# Registered for the bridge, their handlers come later: the gateway answers 404 OPERATION_NOT_AVAILABLE (decisions.md 12).
+# Registered for the bridge, their handlers come later: the gateway answers 404
+# OPERATION_NOT_AVAILABLE (decisions.md 12).
 LIST_ASSIGNMENTS = Route("GET", "/api-provider-assignments", management=True)
 ASSIGN_PROVIDER = Route("PUT", "/api-provider-assignments", mutation=True, management=True)
 UNASSIGN_PROVIDER = Route("DELETE", "/api-provider-assignments", mutation=True, management=True)
@@ -110,7 +112,9 @@ MUTATE_TICKETS = Route("POST", "/tickets/mutate", mutation=True)
 
 ROUTES = tuple(value for value in tuple(globals().values()) if isinstance(value, Route))
 BRIDGED = {route.key: route for route in ROUTES if route.bridged}
-"""What a worker's gateway may forward, by registry key; the gateway serves `RUNTIME` and `CLI_CONTEXT` itself."""
+"""What a worker's gateway may forward, by registry key; the gateway serves `RUNTIME` and
+`CLI_CONTEXT` itself.
+"""
 
 RUN_WITH_HANDOFF_POOL, RUN_WITH_HANDOFF_DEADLINE = "long", 600.0
 """A run whose body names a hand-off takes this pool and deadline instead (control.md F.5)."""

@@ -1,11 +1,12 @@
-"""The RPC methods of the link: request, result, lane, continuity class (control.md J.9).  The only list there is.
+"""The RPC methods of the link: request, result, lane, continuity class (control.md J.9).  The only
+list there is.
 
 Both peers check a method's lane against this table before dispatch.
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Any, Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
@@ -23,12 +24,12 @@ from garcon.contract.runs import (
 )
 
 
-class Lane(str, Enum):
+class Lane(StrEnum):
     PRIMARY = "primary"
     BULK = "bulk"
 
 
-class Continuity(str, Enum):
+class Continuity(StrEnum):
     """What becomes of a call when its session is lost (control.md J.8)."""
 
     SESSION = "session"
@@ -37,10 +38,11 @@ class Continuity(str, Enum):
 
 
 class Method(Struct, frozen=True):
-    """One RPC method.  `lane` None: the caller's lane, or (``controllerCli.request``) the operation's own.
+    """One RPC method.  `lane` None: the caller's lane, or (``controllerCli.request``) the
+    operation's own.
 
-    `installation` calls are made while a session is being installed, before ordinary calls are admitted.
-    `served_by` is the role that handles it; `deadline` None means no timer at all.
+    `installation` calls are made while a session is being installed, before ordinary calls are
+    admitted. `served_by` is the role that handles it; `deadline` None means no timer at all.
     """
 
     name: str
@@ -127,7 +129,8 @@ class BridgedRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=
 class BridgedReply(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """An application answer, whatever its status.
 
-    `body` is the JSON text itself, so that neither side decodes and encodes a large answer once more on its way.
+    `body` is the JSON text itself, so that neither side decodes and encodes a large answer once
+    more on its way.
     """
 
     status: int

@@ -14,10 +14,12 @@ from garcon.contract.messages import Image, ProviderRow, ToolUse
 
 
 class Launch(Struct, frozen=True, rename="camel", kw_only=True):
-    """One turn to run.  `agent_session_id` None starts a fresh agent session, else resumes that one.
+    """One turn to run.  `agent_session_id` None starts a fresh agent session, else resumes that
+    one.
 
-    `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt` is already composed
-    (unanswered input included); `history` is nothing to an agent that keeps its own session.
+    `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt`
+    is already composed (unanswered input included); `history` is nothing to an agent that keeps its
+    own session.
     """
 
     chat_id: str
@@ -35,7 +37,7 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Launched(Struct, frozen=True, rename="camel"):
-    """The executor's runtime admitted the run and the agent's process has begun (decisions.md 22)."""
+    """The executor's runtime admitted the run and the agent's process began (decisions.md 22)."""
 
     run_id: str
 
@@ -104,7 +106,9 @@ RunEvent = (
 
 
 class PermissionResponse(Struct, frozen=True, rename="camel", kw_only=True):
-    """A decision for one live request.  `response` is the answer to a question (chats.md 4.18) or None."""
+    """A decision for one live request.  `response` is the answer to a question (chats.md 4.18) or
+    None.
+    """
 
     run_id: str
     permission_occurrence_id: str
@@ -117,7 +121,9 @@ Delivery = Literal["confirmed", "not-delivered", "unknown"]
 
 
 class ProjectInspection(Struct, frozen=True, rename="camel"):
-    """A project directory as its executor sees it.  `project_path` is canonical: absolute, symbolic links followed."""
+    """A project directory as its executor sees it.  `project_path` is canonical: absolute, symbolic
+    links followed.
+    """
 
     project_path: str
     project_key: str

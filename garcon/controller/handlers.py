@@ -1,7 +1,8 @@
-"""The one place where an operation meets its handler; both doors (HTTP and the bridge) come through `Handlers.run`.
+"""The one place where an operation meets its handler; both doors (HTTP and the bridge) come through
+`Handlers.run`.
 
-A handler takes a typed `Call` and returns the operation's reply struct (or a `Reply` around it), or raises a
-`GarconError`.  Errors become the standard envelope here and nowhere else.
+A handler takes a typed `Call` and returns the operation's reply struct (or a `Reply` around it), or
+raises a `GarconError`.  Errors become the standard envelope here and nowhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ B = TypeVar("B")
 class Call(Generic[Q, B]):
     """One request, typed.  `executor_id` is the path's segment, where the operation has one.
 
-    `base_url` is the public base that this request's own scheme and Host suggest; None behind a bridge.
+    `base_url` is the public base that this request's own scheme and Host suggest; None behind a
+    bridge.
     """
 
     operation: Operation

@@ -11,9 +11,9 @@ from attrs import frozen
 class Principal:
     """An authenticated caller (control.md 0, server.md 0).
 
-    ``local`` is the holder of this process's capability (or anyone, with authentication disabled), ``authenticated`` a
-    signed-in user, ``executor`` a worker's OS account behind its authenticated link.  `key` is what authority and
-    attribution compare: never a label.
+    ``local`` is the holder of this process's capability (or anyone, with authentication disabled),
+    ``authenticated`` a signed-in user, ``executor`` a worker's OS account behind its authenticated
+    link.  `key` is what authority and attribution compare: never a label.
     """
 
     kind: Literal["local", "authenticated", "executor"]

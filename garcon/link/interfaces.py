@@ -1,4 +1,6 @@
-"""What the link offers to the two roles.  `ControllerLink` and `WorkerLink` (link.py) and `memory.py` implement it."""
+"""What the link offers to the two roles.  `ControllerLink` and `WorkerLink` (link.py) and
+`memory.py` implement it.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ class Peer:
 class CallContext:
     """What a handler knows of the call it serves.
 
-    `session` is the lane session that carried the request and `generation` its primary's session id.  The handler's
-    Deferred is cancelled when the caller gives up or the session is lost.
+    `session` is the lane session that carried the request and `generation` its primary's session
+    id.  The handler's Deferred is cancelled when the caller gives up or the session is lost.
     """
 
     method: Method
@@ -41,8 +43,9 @@ class CallContext:
 class Guarded:
     """A handler's result that must be judged once more, synchronously, right before it is queued.
 
-    `guard` gets the encoded size of the value and returns the value to send (the same or a smaller one) or raises
-    `GarconError`, which is then sent as the error instead (cli-gateway: the per-call reply guard).
+    `guard` gets the encoded size of the value and returns the value to send (the same or a smaller
+    one) or raises `GarconError`, which is then sent as the error instead (cli-gateway: the per-call
+    reply guard).
     """
 
     value: Any
@@ -50,7 +53,9 @@ class Guarded:
 
 
 Handler = Callable[[Any, CallContext], "Deferred[Any]"]
-"""Takes the decoded request (the method's type) and the context; fires with the result (the method's type) or Guarded."""
+"""Takes the decoded request (the method's type) and the context; fires with the result (the
+method's type) or Guarded.
+"""
 
 
 class ILaneSession(Interface):
@@ -72,12 +77,15 @@ class ILaneSession(Interface):
     ) -> Deferred[Any]:
         """Send a call and fire with its decoded result, or fail with `CallError`.
 
-        `deadline` defaults to the method's; None is no timer.  Cancelling sends one ``cancel`` frame.
+        `deadline` defaults to the method's; None is no timer.  Cancelling sends one ``cancel``
+        frame.
         """
 
 
 class ICapturedLink(Interface):
-    """One generation of a link: calls go to exactly this primary session and its bulk, never to a replacement."""
+    """One generation of a link: calls go to exactly this primary session and its bulk, never to a
+    replacement.
+    """
 
     generation: str = Attribute("The primary's session id.")
     peer: Peer = Attribute("Who is at the other end.")
@@ -92,8 +100,8 @@ class ICapturedLink(Interface):
     ) -> Deferred[Any]:
         """Call on the method's lane (or `lane`, for methods that have none of their own).
 
-        Waiting for bulk lasts at most 20 s and counts against the deadline; not admitted in that time, or the
-        generation gone before sending, is `CallError` with outcome ``not-dispatched``.
+        Waiting for bulk lasts at most 20 s and counts against the deadline; not admitted in that
+        time, or the generation gone before sending, is `CallError` with outcome ``not-dispatched``.
         """
 
 
@@ -112,10 +120,14 @@ class ILink(Interface):
         """The generation that is connected now, or None."""
 
     def send_producer(seq: int, frame: Struct) -> bool:
-        """Worker: queue one producer frame on primary; False when it is not admitted now (retry later)."""
+        """Worker: queue one producer frame on primary; False when it is not admitted now (retry
+        later).
+        """
 
     def acknowledge(acknowledgements: dict[str, int]) -> None:
-        """Controller: acknowledge producer frames, binding id to the highest contiguous number taken."""
+        """Controller: acknowledge producer frames, binding id to the highest contiguous number
+        taken.
+        """
 
     def close(cause: str) -> Deferred[None]:
         """End both lanes and every attempt, for good."""

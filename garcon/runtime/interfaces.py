@@ -1,4 +1,6 @@
-"""What an executor offers, as interfaces: Local implements them directly, the controller's remote façade over the link."""
+"""What an executor offers, as interfaces: Local implements them directly, the controller's remote
+façade over the link.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,18 @@ class IRunSink(Interface):
     """Where the facts of one run go, in order.  Must not raise and must not block."""
 
     def event(event: RunEvent) -> None:
-        """Take the next fact; `RunEnded` comes last, exactly once, and never before `launch` has fired."""
+        """Take the next fact; `RunEnded` comes last, exactly once, and never before `launch` has
+        fired.
+        """
 
 
 class IExecutorRuntime(Interface):
-    """One executor: this process's own (Local, a worker's) or, on the controller, a worker behind its link.
+    """One executor: this process's own (Local, a worker's) or, on the controller, a worker behind
+    its link.
 
     Failures are `GarconError`s of the contract; a remote executor that is not ready fails with
-    ``EXECUTOR_UNAVAILABLE``, and a call whose fate is unknown with a `CallError` of outcome ``unknown``.
+    ``EXECUTOR_UNAVAILABLE``, and a call whose fate is unknown with a `CallError` of outcome
+    ``unknown``.
     """
 
     def describe() -> Deferred[ExecutorDescription]:
@@ -38,8 +44,9 @@ class IExecutorRuntime(Interface):
         """List its agents, or the one named; an unknown one fails with ``UNSUPPORTED_AGENT``."""
 
     def inspect_project(path: str) -> Deferred[ProjectInspection]:
-        """Resolve a project directory inside the executor's base (``PROJECT_PATH_OUTSIDE_BASE`` 403,
-        ``PROJECT_PATH_NOT_FOUND`` 404, ``PROJECT_PATH_NOT_DIRECTORY`` 400)."""
+        """Resolve a project directory inside the executor's base (``PROJECT_PATH_OUTSIDE_BASE``
+        403, ``PROJECT_PATH_NOT_FOUND`` 404, ``PROJECT_PATH_NOT_DIRECTORY`` 400).
+        """
 
     def launch(launch: Launch, sink: IRunSink) -> Deferred[Launched]:
         """Admit a run and begin its agent's process.  A failure here means that no event will come.
@@ -48,7 +55,9 @@ class IExecutorRuntime(Interface):
         """
 
     def abort(run_id: str) -> Deferred[bool]:
-        """Interrupt a run; fires with whether it was still there.  Its `RunEnded` follows, ``interrupted``."""
+        """Interrupt a run; fires with whether it was still there.  Its `RunEnded` follows,
+        ``interrupted``.
+        """
 
     def respond(response: PermissionResponse) -> Deferred[Delivery]:
         """Hand a decision to the agent that asked, at most once."""

@@ -18,11 +18,14 @@ class IExecutors(Interface):
     def runtime(executor_id: str) -> IExecutorRuntime:
         """Return the runtime to start new work on.
 
-        Raises ``EXECUTOR_NOT_FOUND`` (404) or, when it is not ready, ``EXECUTOR_UNAVAILABLE`` (503, retryable).
+        Raises ``EXECUTOR_NOT_FOUND`` (404) or, when it is not ready, ``EXECUTOR_UNAVAILABLE`` (503,
+        retryable).
         """
 
     def existing(executor_id: str) -> IExecutorRuntime:
-        """Return the runtime of a known executor in any state, to abort or decide what already runs there."""
+        """Return the runtime of a known executor in any state, to abort or decide what already runs
+        there.
+        """
 
     def availability(executor_id: str) -> Availability:
         """An unknown executor is ``offline``."""
@@ -32,7 +35,7 @@ class IExecutors(Interface):
 
 
 class IExecutorUse(Interface):
-    """Whether an executor may be changed: the chats' side of the idle check (control.md E.4, E.8)."""
+    """Whether an executor may be changed: the chats' side of the idle check (control E.4, E.8)."""
 
     def is_busy(executor_id: str) -> bool:
         """Whether a chat of this executor owns live execution."""
