@@ -1,0 +1,45 @@
+"""Which ``Host`` a door answers to: the fence against DNS rebinding (decisions.md 2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@?#\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
+
+LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def host_name(value: str | None) -> str | None:
+    """Return the name in a ``Host`` value, lower-case, without port, brackets or final dot; None
+    where there is none.
+    """
+    if value is None:
+        return None
+    found = _HOST.fullmatch(value)
+    if found is None:
+        return None
+    return found.group(1).strip("[]").removesuffix(".").lower()
+
+
+class AllowedHosts:
+    """The names a door may be called by; the port is not compared."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = LOOPBACK_NAMES | {
+            name.strip("[]").removesuffix(".").lower() for name in names
+        }
+
+    def allows(self, host: str | None) -> bool:
+        """Whether a request with this ``Host`` header is for us; one without is not."""
+        name = host_name(host)
+        return name is not None and (name in self._names or _is_loopback(name))
+
+
+def _is_loopback(name: str) -> bool:
+    parts = name.split(".")
+    return (
+        len(parts) == 4
+        and parts[0] == "127"
+        and all(part.isdigit() and len(part) <= 3 and int(part) < 256 for part in parts)
+    )

@@ -1,0 +1,115 @@
+"""The door: a bounded HTTP/1.1 site over twisted.web's parser.  `channel.py` has one connection of
+it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.logger import Logger
+from twisted.web.http import datetimeToString
+from twisted.web.resource import Resource
+from twisted.web.server import Site
+
+from garcon.deferreds import Waiters
+from garcon.web.channel import BoundedChannel
+from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
+
+
+class BoundedSite(Site):
+    """Serve `answer` behind `policy`, within `limits`.
+
+    `headers` go with every answer.  Nothing is access-logged: paths and queries may name private
+    things.
+    """
+
+    _log = Logger()
+
+    displayTracebacks = False
+
+    def __init__(
+        self,
+        reactor: IReactorTime,
+        policy: IDoorPolicy,
+        answer: Answerer,
+        limits: DoorLimits | None = None,
+        headers: Mapping[str, str] | None = None,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(Resource(), timeout=None, reactor=reactor, parsePOSTFormSubmission=False)
+        self.policy = policy
+        self.answer = answer
+        self.limits = limits or DoorLimits()
+        self.channels: set[BoundedChannel] = set()
+        self.uploading = 0
+        """Body bytes in memory, of all connections."""
+        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        self._wall_clock = wall_clock
+        self._second = -1
+        self._common = b""
+        self._closing = False
+        self._emptied: Waiters[None] = Waiters()
+
+    def startFactory(self) -> None:
+        """Nothing is opened: there is no access log and no clock tick for one."""
+
+    def stopFactory(self) -> None:
+        """Nothing to close; see `close`."""
+
+    def log(self, request: Any) -> None:
+        """Keep no access log."""
+
+    def buildProtocol(  # type: ignore[override]  # ours speaks no HTTP/2, so nothing is wrapped
+        self, addr: IAddress | None
+    ) -> BoundedChannel | None:
+        """Take a connection, or close it at once when there are too many."""
+        if self._closing or len(self.channels) >= self.limits.connections:
+            return None
+        channel = BoundedChannel(self)
+        self.channels.add(channel)
+        return channel
+
+    def forget(self, channel: BoundedChannel) -> None:
+        """A connection has ended, or belongs to a WebSocket now."""
+        self.channels.discard(channel)
+        if not self.channels:
+            self._emptied.fire(None)
+
+    def common_headers(self) -> bytes:
+        """Return the headers of every answer, with the current date; made anew once a second."""
+        now = int(self._wall_clock())
+        if now != self._second:
+            self._second = now
+            self._common = (
+                b"Date: " + datetimeToString(now) + b"\r\n" + self._fixed.encode("latin-1")
+            )
+        return self._common
+
+    def close(self, grace: float) -> Deferred[None]:
+        """End every connection: idle ones now, those with an answer under way within `grace`
+        seconds.
+
+        Fires when all are gone.  The caller has stopped listening.
+        """
+        self._closing = True
+        for channel in list(self.channels):
+            channel.retire()
+        if not self.channels:
+            return succeed(None)
+
+        def abort() -> None:
+            for channel in list(self.channels):
+                channel.abort()
+
+        timer = self.reactor.callLater(grace, abort)
+        gone = self._emptied.wait()
+
+        def ended(result: None) -> None:
+            if timer.active():
+                timer.cancel()
+
+        return gone.addCallback(ended)
