@@ -101,7 +101,9 @@ def publish(path: Path, descriptor: Descriptor) -> None:
 
 
 def publish_older(path: Path, descriptor: Descriptor) -> None:
-    """Write the older form of a named workspace: its time is an ISO string (existing-clients.md)."""
+    """Write the older form of a named workspace: its time is an ISO string
+    (existing-clients.md).
+    """
     fields = descriptor.fields()
     fields["startedAt"] = iso_time(descriptor.started_at)
     _publish(path, fields)

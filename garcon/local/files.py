@@ -137,5 +137,7 @@ def remove_if_there(path: Path) -> bool:
 
 
 def private_directory(path: Path) -> None:
-    """Make a directory, and its parents, for the current user only; an existing one keeps its mode."""
+    """Make a directory, and its parents, for the current user only; an existing one keeps its
+    mode.
+    """
     os.makedirs(path, 0o700, exist_ok=True)

@@ -118,7 +118,9 @@ def _open(name: str) -> int:
 
 
 def _still_there(name: str, fd: int) -> bool:
-    """Whether the locked file is still the one at `name` (someone may have removed it in between)."""
+    """Whether the locked file is still the one at `name` (someone may have removed it in
+    between).
+    """
     try:
         return os.path.samestat(os.stat(name, follow_symlinks=False), os.fstat(fd))
     except FileNotFoundError:

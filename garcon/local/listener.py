@@ -33,7 +33,9 @@ class NoListener(StartupError):
 
 
 def is_secret(text: object) -> bool:
-    """Whether `text` is a canonical secret: 32 bytes as 43 base64url characters (control.md E.6)."""
+    """Whether `text` is a canonical secret: 32 bytes as 43 base64url characters (control.md
+    E.6).
+    """
     return (
         isinstance(text, str)
         and len(text) == 43
