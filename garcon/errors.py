@@ -6,7 +6,10 @@ control.md E.8, F.6).
 
 from __future__ import annotations
 
-from typing import Any
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Importing typing takes 10 ms, which every start of the command would pay.
+    from typing import Any
 
 
 class GarconError(Exception):
