@@ -186,45 +186,45 @@ class DirectionTests(SynchronousTestCase):
 class TableTests(SynchronousTestCase):
     """The check itself: what it would say of modules that break the rules."""
 
-    def refused(self, path: str, source: str) -> None:
+    def assert_refused(self, path: str, source: str) -> None:
         """Assert that one violation is found."""
         self.assertEqual(len(list(violations(path, source))), 1, (path, source))
 
-    def allowed(self, path: str, source: str) -> None:
+    def assert_allowed(self, path: str, source: str) -> None:
         """Assert that none is found."""
         self.assertEqual(list(violations(path, source)), [])
 
     def test_the_roles_never_import_each_other(self) -> None:
         """Neither worker from controller nor the other way, not even inside a function."""
-        self.refused("worker/a.py", "from garcon.controller.handlers import Call")
-        self.refused("controller/a.py", "def f():\n    import garcon.worker.tap")
-        self.refused("controller/a.py", "from garcon import worker")
+        self.assert_refused("worker/a.py", "from garcon.controller.handlers import Call")
+        self.assert_refused("controller/a.py", "def f():\n    import garcon.worker.tap")
+        self.assert_refused("controller/a.py", "from garcon import worker")
 
     def test_the_runtime_knows_no_link(self) -> None:
         """An executor's runtime serves Local and workers alike."""
-        self.refused("runtime/a.py", "from garcon.link.interfaces import ILink")
-        self.allowed("runtime/a.py", "from garcon.contract.runs import Launch")
+        self.assert_refused("runtime/a.py", "from garcon.link.interfaces import ILink")
+        self.assert_allowed("runtime/a.py", "from garcon.contract.runs import Launch")
 
     def test_a_library_stays_behind_its_one_importer(self) -> None:
         """Noise, Autobahn, SQLite and terminal control each have a place."""
-        self.allowed("link/noise.py", "from noise.connection import NoiseConnection")
-        self.refused("link/session.py", "from noise.connection import NoiseConnection")
-        self.refused("link/session.py", "import autobahn.websocket")
-        self.refused("controller/chats/a.py", "import sqlite3")
-        self.refused("worker/a.py", "import termios")
-        self.allowed("local/leases.py", "import fcntl")
+        self.assert_allowed("link/noise.py", "from noise.connection import NoiseConnection")
+        self.assert_refused("link/session.py", "from noise.connection import NoiseConnection")
+        self.assert_refused("link/session.py", "import autobahn.websocket")
+        self.assert_refused("controller/chats/a.py", "import sqlite3")
+        self.assert_refused("worker/a.py", "import termios")
+        self.assert_allowed("local/leases.py", "import fcntl")
 
     def test_the_reactor_is_chosen_in_a_composition_root(self) -> None:
         """Everything else is handed one."""
-        self.refused("link/a.py", "from twisted.internet import reactor")
-        self.refused("link/a.py", "import twisted.internet.reactor")
-        self.allowed("worker/tap.py", "from twisted.internet import reactor")
-        self.allowed("link/a.py", "from twisted.internet.reactors import x")
+        self.assert_refused("link/a.py", "from twisted.internet import reactor")
+        self.assert_refused("link/a.py", "import twisted.internet.reactor")
+        self.assert_allowed("worker/tap.py", "from twisted.internet import reactor")
+        self.assert_allowed("link/a.py", "from twisted.internet.reactors import x")
 
     def test_a_new_layer_must_be_entered(self) -> None:
         """A package that the table does not name is refused, whatever it imports."""
-        self.refused("helpers.py", "")
+        self.assert_refused("helpers.py", "")
 
     def test_imports_are_absolute(self) -> None:
         """A relative import hides its direction."""
-        self.refused("link/a.py", "from .noise import Sealer")
+        self.assert_refused("link/a.py", "from .noise import Sealer")
