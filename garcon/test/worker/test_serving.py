@@ -1,0 +1,297 @@
+"""The methods a worker serves, its run streams, and what ends them."""
+
+from __future__ import annotations
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from garcon.contract import rpc
+from garcon.contract.catalogs import AgentSettings
+from garcon.contract.messages import AssistantMessage, BashToolUse
+from garcon.contract.runs import (
+    Launch,
+    Launched,
+    PermissionRequested,
+    PermissionResponse,
+    PermissionWithdrawn,
+    RowProduced,
+    RunEnded,
+)
+from garcon.errors import CallError, GarconError, LimitExceeded
+from garcon.link.interfaces import CallContext
+from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+from garcon.test.worker.doubles import HeldRuntime, IdleLane, Wire
+from garcon.worker.serving.backlog import Backlog
+from garcon.worker.serving.bindings import BINDINGS, OUTPUT_LOST
+from garcon.worker.serving.relay import RETRY
+from garcon.worker.serving.serving import Serving
+
+NOW = "2026-01-01T00:00:00.000Z"
+
+
+def launch(run_id: str = "run-1", binding_id: str = "binding-1") -> Launch:
+    """One turn of the scripted agent."""
+    return Launch(
+        chat_id="1700000000000000",
+        run_id=run_id,
+        binding_id=binding_id,
+        agent_id="scripted",
+        model="scripted",
+        permission_mode="default",
+        thinking_mode="none",
+        agent_settings=AgentSettings("scripted", 1, {}),
+        project_path="/srv",
+        prompt="say hello",
+    )
+
+
+def row(text: str = "hello") -> RowProduced:
+    """One row of output."""
+    return RowProduced(message=AssistantMessage(timestamp=NOW, content=text))
+
+
+def question(occurrence_id: str) -> PermissionRequested:
+    """A request for permission."""
+    return PermissionRequested(
+        permission_occurrence_id=occurrence_id,
+        requested_tool=BashToolUse(timestamp=NOW, tool_id="t", command="ls"),
+        timestamp=NOW,
+    )
+
+
+class Cast(SynchronousTestCase):
+    """A worker's serving side with a runtime and a wire that the test holds."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.runtime = HeldRuntime()
+        self.wire = Wire()
+        self.serving = Serving(self.clock, self.runtime, self.wire.offer)
+        self.handlers = self.serving.handlers()
+
+    def ask(
+        self, method: rpc.Method, request: object, generation: str = "generation-1"
+    ) -> Deferred[object]:
+        """Call a method as the controller does."""
+        lane = IdleLane()
+        context = CallContext(method, lane.lane, lane.peer, lane, generation)
+        return self.handlers[method.name](request, context)
+
+    def begin(self, run_id: str = "run-1", binding_id: str = "binding-1") -> IRunSink:
+        """Bind a stream and launch a run on it."""
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery(binding_id)))
+        d = self.ask(rpc.START, launch(run_id, binding_id))
+        _, sink, started = self.runtime.launches[-1]
+        started.callback(Launched(run_id))
+        self.assertEqual(self.successResultOf(d), Launched(run_id))
+        return sink
+
+    def published(self) -> list[tuple[str, int, object]]:
+        """What the controller would decode from the frames taken so far."""
+        frames: list[tuple[str, int, object]] = []
+        for seq, frame in self.wire.taken:
+            decoded = msgspec.json.decode(msgspec.json.encode(frame), type=rpc.ProducerFrame)
+            frames.append((decoded.binding_id, seq, decoded.event))
+        return frames
+
+
+class Methods(Cast):
+    """Each method asks the runtime and answers in the contract's type."""
+
+    def test_the_doubles_honour_their_interface(self) -> None:
+        """The runtime these tests use is one."""
+        verifyObject(IExecutorRuntime, self.runtime)
+
+    def test_every_worker_method_is_served(self) -> None:
+        """The table of methods and the handlers name the same."""
+        wanted = {name for name, m in rpc.METHODS.items() if m.served_by == "worker"}
+        self.assertEqual(set(self.handlers), wanted)
+
+    def test_simple_answers(self) -> None:
+        """Description, catalog, project and runs come from the runtime."""
+        description = self.successResultOf(self.ask(rpc.DESCRIBE, rpc.Nothing()))
+        self.assertEqual(msgspec.to_builtins(description)["instanceId"], "instance-1")
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.CATALOG, rpc.AgentQuery())), rpc.CatalogSnapshot([])
+        )
+        inspection = self.successResultOf(self.ask(rpc.INSPECT_PROJECT, rpc.PathQuery("/srv/p")))
+        self.assertEqual(msgspec.to_builtins(inspection)["projectPath"], "/srv/p")
+        self.begin()
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.RUNNING, rpc.Nothing())),
+            rpc.RunningSessions(["run-1"]),
+        )
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.ABORT, rpc.RunQuery("run-1"))), rpc.Aborted(True)
+        )
+
+    def test_lost_calls_are_unknown(self) -> None:
+        """Without a journal every lost call's fate is unknown."""
+        lost = rpc.LostCall("call-1", "session-1", 4)
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.RECONCILE, rpc.ReconcileCalls([lost]))),
+            rpc.ReconciledCalls([rpc.CallState("call-1", "unknown")]),
+        )
+
+    def test_a_decision_is_handed_on_once(self) -> None:
+        """A confirmed decision is not denied again at the end; one not delivered still waits."""
+        sink = self.begin()
+        for occurrence in ("o-1", "o-2"):
+            sink.event(question(occurrence))
+        decide = PermissionResponse(run_id="run-1", permission_occurrence_id="o-1", allow=True)
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.RESPOND, decide)), rpc.Delivered("confirmed")
+        )
+        self.runtime.delivery = "not-delivered"
+        late = PermissionResponse(run_id="run-1", permission_occurrence_id="o-2", allow=True)
+        self.successResultOf(self.ask(rpc.RESPOND, late))
+        del self.runtime.responses[:]
+        self.serving.session_lost("generation-1")
+        self.assertEqual([r.permission_occurrence_id for r in self.runtime.responses], ["o-2"])
+
+
+class Streams(Cast):
+    """Facts of a run reach the session that bound it, numbered, in order."""
+
+    def test_rows_are_published_in_order(self) -> None:
+        """Events of two runs go out as they come, each numbered in its own stream."""
+        one = self.begin("run-1", "binding-1")
+        two = self.begin("run-2", "binding-2")
+        one.event(row("a"))
+        two.event(row("b"))
+        one.event(RunEnded(outcome="finished"))
+        self.assertEqual(
+            self.published(),
+            [
+                ("binding-1", 1, row("a")),
+                ("binding-2", 1, row("b")),
+                ("binding-1", 2, RunEnded(outcome="finished")),
+            ],
+        )
+
+    def test_a_full_queue_is_tried_again(self) -> None:
+        """What the link does not admit is offered again after 10 ms, in order."""
+        sink = self.begin()
+        self.wire.is_open = False
+        sink.event(row("a"))
+        sink.event(row("b"))
+        self.clock.advance(RETRY)
+        self.assertEqual(self.wire.taken, [])
+        self.wire.is_open = True
+        self.clock.advance(RETRY)
+        self.assertEqual([seq for seq, _ in self.wire.taken], [1, 2])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_launch_needs_its_binding(self) -> None:
+        """A run cannot start on a stream that its session has not bound."""
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1"), "generation-0"))
+        self.failureResultOf(self.ask(rpc.START, launch()), GarconError)
+        self.failureResultOf(self.ask(rpc.START, launch(binding_id="nowhere")), GarconError)
+        self.assertEqual(self.runtime.launches, [])
+
+    def test_a_binding_carries_one_run(self) -> None:
+        """A second launch on a stream is refused."""
+        self.begin()
+        self.failureResultOf(self.ask(rpc.START, launch("run-2")), GarconError)
+
+    def test_a_failed_launch_closes_its_stream(self) -> None:
+        """No event follows a failed launch, so nothing is kept for it."""
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
+        d = self.ask(rpc.START, launch())
+        self.runtime.launches[-1][2].errback(GarconError("PROVIDER_FAILURE", "no such agent"))
+        self.failureResultOf(d, GarconError)
+        self.assertEqual(self.serving.streams, 0)
+
+    def test_a_delivered_run_closes_its_stream(self) -> None:
+        """With the last acknowledgement of an ended run its stream goes."""
+        sink = self.begin()
+        sink.event(row())
+        sink.event(RunEnded(outcome="finished"))
+        self.serving.acknowledged({"binding-1": 1})
+        self.assertEqual(self.serving.streams, 1)
+        self.serving.acknowledged({"binding-1": 2})
+        self.assertEqual(self.serving.streams, 0)
+
+    def test_closing_is_idempotent(self) -> None:
+        """A stream may be closed twice, and an unknown one too; facts after that go nowhere."""
+        sink = self.begin()
+        for _ in range(2):
+            self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-1")))
+        sink.event(row())
+        self.assertEqual(self.wire.taken, [])
+
+    def test_streams_at_n_and_n_plus_one(self) -> None:
+        """There is room for a fixed number of streams."""
+        for number in range(BINDINGS):
+            self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery(f"binding-{number}")))
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-0")))
+        self.failureResultOf(self.ask(rpc.BIND, rpc.BindingQuery("one-more")), LimitExceeded)
+
+    def test_an_overflowing_run_fails_honestly(self) -> None:
+        """A run whose rows no longer fit is stopped and ends as failed, whatever its agent says."""
+        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(budget=200))
+        self.handlers = self.serving.handlers()
+        sink = self.begin()
+        sink.event(row("a" * 20))
+        self.assertEqual(self.runtime.aborted, [])
+        sink.event(row("b" * 200))
+        sink.event(row("c"))
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        sink.event(RunEnded(outcome="interrupted"))
+        self.assertEqual(
+            [event for _, _, event in self.published()],
+            [row("a" * 20), RunEnded(outcome="failed", error=OUTPUT_LOST)],
+        )
+
+
+class SessionLoss(Cast):
+    """Without grace a run ends with the session that started it."""
+
+    def test_runs_are_stopped_and_their_questions_denied(self) -> None:
+        """Every pending question is denied, then the run is aborted; its stream is closed."""
+        sink = self.begin()
+        for occurrence in ("o-1", "o-2"):
+            sink.event(question(occurrence))
+        sink.event(PermissionWithdrawn(permission_occurrence_id="o-1"))
+        self.serving.session_lost("generation-1")
+        self.assertEqual(
+            [(r.permission_occurrence_id, r.allow) for r in self.runtime.responses],
+            [("o-2", False)],
+        )
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        self.assertEqual(self.serving.streams, 0)
+
+    def test_other_sessions_are_untouched(self) -> None:
+        """Only what the lost session has bound ends."""
+        self.begin()
+        self.serving.session_lost("generation-0")
+        self.assertEqual(self.runtime.aborted, [])
+        self.assertEqual(self.serving.streams, 1)
+
+    def test_a_finished_run_is_not_aborted(self) -> None:
+        """A run that has ended is only forgotten."""
+        self.begin().event(RunEnded(outcome="finished"))
+        self.serving.session_lost("generation-1")
+        self.assertEqual(self.runtime.aborted, [])
+
+    def test_a_launch_under_way_is_abandoned(self) -> None:
+        """The launch is cancelled; its caller, who is gone, would learn that the outcome is
+        unknown.
+        """
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
+        d = self.ask(rpc.START, launch())
+        self.serving.session_lost("generation-1")
+        self.assertEqual(self.runtime.cancelled_launches, 1)
+        self.assertEqual(self.failureResultOf(d, CallError).value.outcome, "unknown")
+
+    def test_a_caller_who_gives_up_cancels_the_launch(self) -> None:
+        """Cancelling the handler cancels the launch and closes the stream."""
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
+        d = self.ask(rpc.START, launch())
+        d.cancel()
+        self.failureResultOf(d)
+        self.assertEqual(self.runtime.cancelled_launches, 1)
+        self.assertEqual(self.serving.streams, 0)
