@@ -226,13 +226,20 @@ class PermissionRequest(_Message, frozen=True, tag="permission-request", kw_only
     requested_tool: ToolUse
 
 
-ProviderRow = AssistantMessage | Thinking | ToolResult | ErrorMessage | Compaction | ToolUse
-"""What an agent may add to a transcript."""
+ProviderRow = (
+    AssistantMessage
+    | Thinking
+    | ToolResult
+    | ErrorMessage
+    | Compaction
+    | ToolUse
+    | TranscriptNotice
+)
+"""What a run may add to a transcript: its agent's output, and our notice that some of it was lost."""
 
 ChatMessage = (
     ProviderRow
     | UserMessage
-    | TranscriptNotice
     | PermissionRequest
     | PermissionResolved
     | PermissionCancelled
