@@ -1,0 +1,451 @@
+"""What the two services' composition shares: clock, options, logging, and running in the
+foreground.
+
+Nothing here knows a role.  Importing this module chooses no reactor; running does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
+from typing import Any, ClassVar, NoReturn, TextIO
+
+from attrs import frozen
+from twisted.application.service import MultiService
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, formatEvent, globalLogBeginner
+from twisted.python import usage
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from garcon.contract.version import VERSION
+from garcon.deferreds import returns_deferred
+from garcon.errors import GarconError
+
+STOP_WITHIN = 13.0
+"""A stop that takes longer is given up: whoever stops us waits 15 s (existing-clients.md)."""
+
+
+def use_monotonic_clock(reactor: Any) -> None:
+    """Make every timer run on the monotonic clock; call it before anything else uses the reactor.
+
+    Twisted's default is the wall clock, and a step of that fires or freezes timers
+    (decisions.md 37).
+    """
+    reactor.seconds = time.monotonic
+
+
+def fail_to_start(text: str, scope: str = "server") -> NoReturn:
+    """Say in one line why there is no service, and end with status 1."""
+    _complain(scope, text)
+    raise SystemExit(1)
+
+
+def _complain(scope: str, text: str) -> None:
+    line = " ".join(text.split())
+    print(f"[{scope}] Failed to start {scope}: {line}", file=sys.stderr, flush=True)
+
+
+# Options
+
+
+def whole_number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """Return a parser of decimal digits within bounds."""
+    bounds = f"from {least} to {most}" if most is not None else f"of at least {least}"
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdigit()):
+            raise ValueError(f"must be a whole number {bounds}")
+        value = int(text)
+        if value < least or (most is not None and value > most):
+            raise ValueError(f"must be a whole number {bounds}")
+        return value
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """Parse the words of a switch."""
+    word = text.lower()
+    if word in ("1", "true", "yes", "on"):
+        return True
+    if word in ("0", "false", "no", "off"):
+        return False
+    raise ValueError("must be one of 1, true, yes, on, 0, false, no, off")
+
+
+def non_empty(text: str) -> str:
+    """Parse any text but a blank one."""
+    if not text.strip() or "\0" in text:
+        raise ValueError("must not be empty")
+    return text
+
+
+def directory(text: str) -> str:
+    """Parse a directory's path: absolute from here on, with ``~`` expanded."""
+    return os.path.abspath(os.path.expanduser(non_empty(text)))
+
+
+@frozen
+class Setting:
+    """One thing a service can be told: flag, else non-empty variable, else default (server.md F.1).
+
+    `name` is the option without dashes, also where only a variable can set it (`flag` False).  A
+    `switch` takes no value; a `repeated` one may come often and becomes a list.
+    """
+
+    name: str
+    text: str
+    variable: str | None = None
+    parse: Callable[[str], Any] = non_empty
+    default: Any = None
+    flag: bool = True
+    switch: bool = False
+    repeated: bool = False
+
+
+COMMON = (
+    Setting("config-dir", "where this machine's Garcon files lie", "GARCON_CONFIG_DIR", directory),
+    Setting(
+        "project-base-dir",
+        "projects must lie in this directory (default: the home directory)",
+        "GARCON_PROJECT_BASE_DIR",
+        directory,
+    ),
+    Setting("enable-scripted-agent", "offer the scripted agent, for tests", switch=True),
+    Setting("log-level", "debug, info, warn, error or silent", "GARCON_LOG_LEVEL", flag=False),
+)
+"""What both roles can be told."""
+
+
+class ServiceOptions(usage.Options):
+    """The options of a service; subclasses name their `settings`.
+
+    A mistake is one line on standard error and status 1, under twistd as well (which would print
+    the whole help on standard output).
+    """
+
+    optFlags: ClassVar[list[list[str | None]]]
+    optParameters: ClassVar[list[list[str | None]]]
+
+    settings: ClassVar[tuple[Setting, ...]] = COMMON
+    scope: ClassVar[str] = "server"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.optFlags = [[s.name, None, s.text] for s in cls.settings if s.flag and s.switch]
+        cls.optParameters = [
+            [s.name, None, None, s.text + (f" [{s.variable}]" if s.variable else "")]
+            for s in cls.settings
+            if s.flag and not s.switch and not s.repeated
+        ]
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._environment = os.environ if environment is None else environment
+        self._given: dict[str, list[str]] = {}
+        for setting in self.settings:
+            if setting.repeated:
+                self._add_repeated(setting)
+
+    def _add_repeated(self, setting: Setting) -> None:
+        def dispatch(name: str, value: str) -> None:
+            self._given.setdefault(setting.name, []).append(value)
+
+        self.longOpt.append(setting.name + "=")
+        self.docs[setting.name] = setting.text
+        self.synonyms[setting.name] = setting.name
+        self._dispatch[setting.name] = usage.CoerceParameter(self, str)
+        self._dispatch[setting.name].dispatch = dispatch
+
+    def parseOptions(self, options: Sequence[str] | None = None) -> None:
+        """Parse, or end the process with the mistake."""
+        try:
+            super().parseOptions(options)
+        except usage.UsageError as error:
+            fail_to_start(str(error), self.scope)
+
+    def parseArgs(self, *arguments: str) -> None:
+        """Refuse what is no option."""
+        if arguments:
+            raise usage.UsageError(f"unexpected argument {arguments[0]!r}")
+
+    def opt_version(self) -> None:
+        """Show the version and exit."""
+        print(f"garcon {VERSION}")
+        raise SystemExit(0)
+
+    def postOptions(self) -> None:
+        """Resolve every setting, then check what belongs together."""
+        for setting in self.settings:
+            self[setting.name] = self._resolve(setting)
+        self.check()
+
+    def check(self) -> None:
+        """Raise `usage.UsageError` for settings that do not go together."""
+
+    def _resolve(self, setting: Setting) -> Any:
+        if setting.switch and self.get(setting.name):
+            return True
+        if setting.repeated:
+            if given := self._given.get(setting.name):
+                return [_parse(setting, f"--{setting.name}", value) for value in given]
+            return list(setting.default or ())
+        given = self.get(setting.name)
+        if given is not None and not setting.switch:
+            return _parse(setting, f"--{setting.name}", given)
+        variable = setting.variable
+        if variable and (value := self._environment.get(variable, "").strip()):
+            if setting.switch:
+                return _parse(setting, variable, value, boolean)
+            return _parse(setting, variable, value)
+        return False if setting.switch else setting.default
+
+
+def _parse(
+    setting: Setting, where: str, value: str, parse: Callable[[str], Any] | None = None
+) -> Any:
+    try:
+        return (parse or setting.parse)(value)
+    except ValueError as error:
+        raise usage.UsageError(f"{where} {error}") from None
+
+
+# Environment
+
+
+def environment_snapshot(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the service's environment as it is now; children are given what is made from it."""
+    return dict(os.environ if environment is None else environment)
+
+
+def take_variable(name: str) -> str | None:
+    """Take a variable out of this process's environment, so that no child can inherit it.
+
+    An empty one counts as unset.
+    """
+    return os.environ.pop(name, "").strip() or None
+
+
+# Logging
+
+_LEVELS = {
+    "debug": LogLevel.debug,
+    "info": LogLevel.info,
+    "warn": LogLevel.warn,
+    "error": LogLevel.error,
+}
+
+
+@implementer(ILogObserver)
+class LineLog:
+    """Write events as ``[scope] text`` lines; other libraries' only from warnings on."""
+
+    def __init__(self, stream: TextIO, level: str | None) -> None:
+        self._stream = stream
+        self._least = None if level == "silent" else _LEVELS.get(level or "info", LogLevel.info)
+
+    def __call__(self, event: LogEvent) -> None:
+        """Write one event; a closed stream silences us, it does not end us."""
+        level = event.get("log_level", LogLevel.info)
+        namespace = str(event.get("log_namespace", "-"))
+        ours = namespace.startswith("garcon.")
+        if self._least is None or level < self._least or (not ours and level < LogLevel.warn):
+            return
+        text = formatEvent(event)
+        failure = event.get("log_failure")
+        if isinstance(failure, Failure):
+            text += "\n" + failure.getTraceback()
+        scope = namespace.removeprefix("garcon.")
+        try:
+            self._stream.write(f"[{scope}] " + text.rstrip("\n").replace("\n", "\n    ") + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._least = None
+
+
+# Running
+
+
+class Role(MultiService):
+    """The root service of one process: an orderly start, a ready line, an orderly stop.
+
+    A subclass starts everything in `start_up` and ends it in `shut_down`, which must also take
+    back a start that failed or was stopped half-way.
+    """
+
+    _log = Logger()
+
+    scope = "server"
+
+    def __init__(self, reactor: Any) -> None:
+        super().__init__()
+        self.reactor = reactor
+        self.exit_status = 0
+        self._starting: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
+
+    @returns_deferred
+    async def start_up(self) -> Sequence[str]:
+        """Start everything; fires with the lines that tell so."""
+        return ()
+
+    @returns_deferred
+    async def shut_down(self) -> bool:
+        """End everything; fires with whether all of it went well.  Called once."""
+        return True
+
+    def startService(self) -> None:
+        """Begin once the reactor runs."""
+        super().startService()
+        self.reactor.callWhenRunning(self._begin)
+
+    def _begin(self) -> None:
+        if self._stopping is None:
+            self._starting = self._start()
+            self._starting.addErrback(self._failed)
+
+    @returns_deferred
+    async def _start(self) -> None:
+        lines = await self.start_up()
+        for line in lines:
+            _say(f"[{self.scope}] {line}")
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            return
+        self.exit_status = 1
+        _complain(self.scope, self._reason(failure))
+        if self._stopping is None:
+            self.reactor.callLater(0, _stop_reactor, self.reactor)
+
+    def _reason(self, failure: Failure) -> str:
+        error = failure.value
+        if isinstance(error, GarconError):
+            return error.text
+        if isinstance(error, OSError) or failure.check("twisted.internet.error.CannotListenError"):
+            return str(error)
+        self._log.failure("{scope} could not start", failure=failure, scope=self.scope)
+        return f"{type(error).__name__}: {error}"
+
+    def stopService(self) -> Deferred[None]:
+        """Stop in order, within a bound; fires when it is over either way."""
+        if self._stopping is None:
+            self._stopping = self._stop()
+        return self._stopping
+
+    @returns_deferred
+    async def _stop(self) -> None:
+        super().stopService()
+        if self._starting is not None:
+            self._starting.cancel()
+        ending = self.shut_down()
+        ending.addTimeout(STOP_WITHIN, self.reactor)
+        try:
+            if not await ending:
+                self.exit_status = 1
+        except TimeoutError:
+            self._log.error("stopping took more than {seconds} s", seconds=STOP_WITHIN)
+            self.exit_status = 1
+        except Exception:
+            self._log.failure("stopping failed")
+            self.exit_status = 1
+
+
+def _say(line: str) -> None:
+    try:
+        print(line, flush=True)
+    except (OSError, ValueError):
+        # Nobody reads our standard output; that is no reason not to serve.
+        return
+
+
+def _stop_reactor(reactor: Any) -> None:
+    if reactor.running:
+        reactor.stop()
+
+
+class _StopSignals:
+    """SIGTERM, SIGINT and SIGHUP stop the reactor, once; later ones are ignored.
+
+    Twisted's own handlers would complain about a second signal, and it installs them as the
+    reactor starts, so ours are installed again after that.
+    """
+
+    def __init__(self, reactor: Any) -> None:
+        self._reactor = reactor
+        self._told = False
+        self._running = False
+
+    def install(self) -> None:
+        """Take the signals now and again when the reactor runs."""
+        self._take()
+        self._reactor.callWhenRunning(self._started)
+
+    def _take(self) -> None:
+        signal.signal(signal.SIGTERM, self._stop)
+        signal.signal(signal.SIGINT, self._stop)
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+            # Under nohup it is ignored, and stays so.
+            signal.signal(signal.SIGHUP, self._stop)
+
+    def _started(self) -> None:
+        self._take()
+        self._running = True
+        if self._told:
+            _stop_reactor(self._reactor)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if not self._told:
+            self._told = True
+            if self._running:
+                self._reactor.callFromThread(_stop_reactor, self._reactor)
+
+
+def run_in_foreground(
+    options: ServiceOptions,
+    make_service: Callable[[Any, Any], Role],
+    argv: Sequence[str],
+    reactor: Any = None,
+) -> int:
+    """Run a role until it is told to stop, and return its exit status.
+
+    `make_service` takes the parsed options and the reactor.  No pid file is written, standard
+    input is never read, logs go to standard error.
+    """
+    options.parseOptions(list(argv))
+    if reactor is None:
+        from twisted.internet import reactor as installed
+
+        reactor = installed
+    use_monotonic_clock(reactor)
+    log = LineLog(sys.stderr, options["log-level"])
+    globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
+    service = make_service(options, reactor)
+    reactor.addSystemEventTrigger("before", "shutdown", service.stopService)
+    _StopSignals(reactor).install()
+    service.startService()
+    reactor.run()
+    return service.exit_status
+
+
+def under_twistd(service: Role) -> Role:
+    """Return the service as twistd runs it: a failed start ends the process with status 1.
+
+    twistd itself knows no exit status of a service, so the interpreter's last act sets it, after
+    the pid file is gone.
+    """
+
+    def leave() -> None:
+        if service.exit_status:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(service.exit_status)
+
+    atexit.register(leave)
+    return service
