@@ -72,9 +72,8 @@ def find_route(method: str, path: str) -> tuple[Route, str | None] | None:
     if not path.startswith(PREFIX + "/"):
         return None
     route = BRIDGED.get(f"{method} {path[len(PREFIX) :]}")
-    if route is not None:
-        # A key is no path: the pattern's own text names nobody.
-        return None if _SEGMENT in route.path else (route, None)
+    if route is not None and _SEGMENT not in route.path:
+        return route, None
     for candidate, before, after in _PATTERNS:
         if method == candidate.method and path.startswith(before + "/") and path.endswith(after):
             segment = path[len(before) + 1 : len(path) - len(after)]
@@ -95,7 +94,8 @@ class GatewayPolicy:
     """The values of ``Host`` that name this gateway; known once it listens."""
 
     def admit(self, incoming: Incoming) -> Admission | Outgoing:
-        """Answer the proof and every refusal at once; admit the rest with a slot and its session."""
+        """Answer the proof and every refusal at once; admit the rest with a slot and its session.
+        """
         try:
             self._check_browser(incoming)
             if incoming.path == routes.RUNTIME.path and incoming.method == routes.RUNTIME.method:

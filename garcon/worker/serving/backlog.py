@@ -85,7 +85,8 @@ class Backlog:
             self._streams[frame.binding_id].sent = frame.seq
 
     def acknowledge(self, binding_id: str, seq: int) -> None:
-        """Free a stream's frames up to `seq`; unknown streams and numbers never sent are ignored."""
+        """Free a stream's frames up to `seq`; unknown streams and numbers never sent are ignored.
+        """
         stream = self._streams.get(binding_id)
         if stream is None:
             return
