@@ -54,12 +54,19 @@ class Finished:
     def handle(self) -> tuple[str, str]:
         """Return the chat id and the turn id that a start or resume printed first."""
         found = re.search(r"^chat id: (\S+)\nturn id: (\S+)$", self.out, re.MULTILINE)
-        assert found is not None, str(self)
+        if found is None:
+            raise AssertionError(str(self))
         return found[1], found[2]
 
     def __str__(self) -> str:
         shown = " ".join(self.argv)
         return f"$ {shown}\nstatus {self.status}\n{self.out}{self.err}"
+
+
+def expect(good: object, text: str) -> None:
+    """Fail with `text` unless `good` is true; unlike ``assert`` also under ``python -O``."""
+    if not good:
+        raise AssertionError(text)
 
 
 class Output:
@@ -164,7 +171,7 @@ def eventually(
         answer = question()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"{what}: not within {seconds} s ({answer!r})"
+        expect(time.monotonic() < deadline, f"{what}: not within {seconds} s ({answer!r})")
         time.sleep(every)
 
 
@@ -295,7 +302,8 @@ class Fleet:
     def await_ready(self, service: Service, pattern: re.Pattern[str] = READY) -> Service:
         """Wait for a service's ready line."""
         found = service.output.wait_for(pattern, READY_TIME)
-        assert found is not None, f"{service.name} is not ready:\n{service.output.text()}"
+        if found is None:
+            raise AssertionError(f"{service.name} is not ready:\n{service.output.text()}")
         service.url = found[1] if found.groups() else ""
         return service
 
@@ -339,6 +347,14 @@ class Fleet:
         service = self.start(name, config, argv, {**secret, **(environment or {})})
         return self.await_ready(service) if wait else service
 
+    def model_server(self, script: Path) -> Service:
+        """Start a pretend model server that plays a script; `url` is where agents find it."""
+        argv = [sys.executable, "-m", "garcon.testing.models", "--port", "0"]
+        service = self.start("models", self.root, [*argv, "--script", str(script)])
+        self.await_ready(service, re.compile(r'"port": (\d+)'))
+        service.url = f"http://127.0.0.1:{service.url}"
+        return service
+
     def garcon(
         self,
         service: Service,
@@ -359,7 +375,7 @@ class Fleet:
             raise AssertionError(f"garcon {arguments} hangs:\n{out}{err}") from None
         took = time.monotonic() - began
         done = Finished(("garcon", *arguments), process.returncode, out, err, took)
-        assert not check or done.status == 0, str(done)
+        expect(not check or done.status == 0, str(done))
         return done
 
     def begin(
