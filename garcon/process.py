@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, ClassVar, NoReturn, TextIO
+from typing import Any, ClassVar, NoReturn, Protocol, TextIO
 
 from attrs import frozen
 from twisted.application.service import MultiService
@@ -272,33 +272,32 @@ class LineLog:
 # Running
 
 
-class Role(MultiService):
-    """The root service of one process: an orderly start, a ready line, an orderly stop.
+class Parts(Protocol):
+    """What a role's process is made of, in the order in which it starts and ends."""
 
-    A subclass starts everything in `start_up` and ends it in `shut_down`, which must also take
-    back a start that failed or was stopped half-way.
-    """
+    def start_up(self) -> Deferred[Sequence[str]]:
+        """Start everything; fires with the lines that say so on standard output."""
+
+    def shut_down(self) -> Deferred[bool]:
+        """End everything, also what a failed or cancelled start left; called once.
+
+        Fires with whether all of it went well.
+        """
+
+
+class Role(MultiService):
+    """The root service of one process: an orderly start, a ready line, an orderly stop."""
 
     _log = Logger()
 
-    scope = "server"
-
-    def __init__(self, reactor: Any) -> None:
+    def __init__(self, reactor: Any, parts: Parts, scope: str = "server") -> None:
         super().__init__()
         self.reactor = reactor
+        self.parts = parts
+        self.scope = scope
         self.exit_status = 0
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
-
-    @returns_deferred
-    async def start_up(self) -> Sequence[str]:
-        """Start everything; fires with the lines that tell so."""
-        return ()
-
-    @returns_deferred
-    async def shut_down(self) -> bool:
-        """End everything; fires with whether all of it went well.  Called once."""
-        return True
 
     def startService(self) -> None:
         """Begin once the reactor runs."""
@@ -312,7 +311,7 @@ class Role(MultiService):
 
     @returns_deferred
     async def _start(self) -> None:
-        lines = await self.start_up()
+        lines = await self.parts.start_up()
         for line in lines:
             _say(f"[{self.scope}] {line}")
 
@@ -344,7 +343,7 @@ class Role(MultiService):
         super().stopService()
         if self._starting is not None:
             self._starting.cancel()
-        ending = self.shut_down()
+        ending = self.parts.shut_down()
         ending.addTimeout(STOP_WITHIN, self.reactor)
         try:
             if not await ending:
@@ -411,7 +410,7 @@ def run_in_foreground(
     options: ServiceOptions,
     make_service: Callable[[Any, Any], Role],
     argv: Sequence[str],
-    reactor: Any = None,
+    reactor: Any,
 ) -> int:
     """Run a role until it is told to stop, and return its exit status.
 
@@ -419,10 +418,6 @@ def run_in_foreground(
     input is never read, logs go to standard error.
     """
     options.parseOptions(list(argv))
-    if reactor is None:
-        from twisted.internet import reactor as installed
-
-        reactor = installed
     use_monotonic_clock(reactor)
     log = LineLog(sys.stderr, options["log-level"])
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)

@@ -36,6 +36,7 @@ class Incoming:
     length: int | None
     peer: str
     secure: bool
+    local: str = ""
     body: bytes = b""
     context: Any = None
 

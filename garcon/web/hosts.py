@@ -30,10 +30,16 @@ class AllowedHosts:
             name.strip("[]").removesuffix(".").lower() for name in names
         }
 
-    def allows(self, host: str | None) -> bool:
-        """Whether a request with this ``Host`` header is for us; one without is not."""
+    def allows(self, host: str | None, local: str = "") -> bool:
+        """Whether a request with this ``Host`` header is for us; one without is not.
+
+        The address that the connection itself reached (`local`) is one of our names.
+        """
         name = host_name(host)
-        return name is not None and (name in self._names or _is_loopback(name))
+        if name is None:
+            return False
+        reached = local.lower().removeprefix("::ffff:")
+        return name in self._names or name == reached or _is_loopback(name)
 
 
 def _is_loopback(name: str) -> bool:

@@ -72,6 +72,7 @@ class BoundedRequest(Request):
             length,
             getattr(self.client, "host", ""),
             self.channel.isSecure(),
+            getattr(self.host, "host", ""),
         )
         try:
             verdict = self.site.policy.admit(incoming)

@@ -1,0 +1,145 @@
+"""From an admitted HTTP request to its handler and back: JSON in, JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorThreads
+from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
+
+from garcon.contract.limits import KIB
+from garcon.controller.handlers import Answer, Handlers
+from garcon.controller.http import compression
+from garcon.controller.http.health import Health
+from garcon.controller.http.policy import Admitted, outgoing
+from garcon.controller.principals import LOCAL_PRINCIPAL
+from garcon.deferreds import returns_deferred
+from garcon.errors import GarconError, validation
+from garcon.web.exchange import Incoming, Outgoing
+
+_ON_THIS_THREAD = 64 * KIB
+"""Larger bodies are compressed on another thread: 1 MiB takes 10 ms and more."""
+
+
+class Door:
+    """Answer the requests that a `ControllerPolicy` has admitted."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        handlers: Handlers,
+        health: Health,
+        *,
+        compress: bool = True,
+    ) -> None:
+        self._reactor: IReactorThreads = reactor
+        self._handlers = handlers
+        self._health = health
+        self._compress = compress
+        self._mutations: set[Deferred[Answer]] = set()
+
+    def answer(self, incoming: Incoming) -> Deferred[Outgoing]:
+        """Answer a request.
+
+        When its client goes away a read is cancelled; a mutation that has begun runs to its end,
+        as its fate must not depend on a socket.
+        """
+        return self._answer(incoming)
+
+    def under_way(self) -> list[Deferred[Answer]]:
+        """Return the mutations that have not ended, for the process's own end."""
+        return list(self._mutations)
+
+    @returns_deferred
+    async def _answer(self, incoming: Incoming) -> Outgoing:
+        admitted: Admitted = incoming.context
+        if admitted.match is None:
+            return self._health.answer(incoming)
+        operation = admitted.match.operation
+        try:
+            body = None if operation.body is None else parse_body(incoming)
+        except GarconError as error:
+            return outgoing(error, operation)
+        work = self._handlers.run(
+            operation,
+            admitted.principal or LOCAL_PRINCIPAL,
+            query=incoming.query,
+            body=body,
+            executor_id=admitted.match.executor_id,
+            base_url=base_url(incoming),
+        )
+        if operation.route.mutation:
+            work = self._shielded(work)
+        answer = await work
+        headers = answer.headers
+        if answer.body:
+            headers = {"Content-Type": "application/json", **headers}
+        if is_unchanged(incoming, answer):
+            return Outgoing(304, b"", answer.headers)
+        return await self._coded(incoming, Outgoing(answer.status, answer.body, headers))
+
+    def _shielded(self, work: Deferred[Answer]) -> Deferred[Answer]:
+        waiter: Deferred[Answer] = Deferred()
+        self._mutations.add(work)
+
+        def ended(result: Any) -> None:
+            self._mutations.discard(work)
+            # A waiter that was cancelled takes one late result without a word.
+            if isinstance(result, Failure):
+                waiter.errback(result)
+            else:
+                waiter.callback(result)
+
+        work.addBoth(ended)
+        return waiter
+
+    async def _coded(self, incoming: Incoming, answer: Outgoing) -> Outgoing:
+        ranged = incoming.headers.hasHeader(b"range")
+        if not self._compress or not compression.is_eligible(incoming.method, answer, ranged):
+            return answer
+        coding = compression.choose(incoming.header(b"accept-encoding"))
+        if coding is None:
+            return compression.varied(answer)
+        encode: Callable[[bytes], bytes] = compression.ENCODERS[coding]
+        if len(answer.body) <= _ON_THIS_THREAD:
+            body = encode(answer.body)
+        else:
+            pool = self._reactor.getThreadPool()
+            body = await deferToThreadPool(self._reactor, pool, encode, answer.body)
+        return compression.encoded(answer, coding, body)
+
+
+def parse_body(incoming: Incoming) -> dict[str, Any]:
+    """Return a request's JSON object: ``{}`` for an empty body or another content type (F.8)."""
+    content_type = incoming.header(b"content-type") or ""
+    if not incoming.body or "application/json" not in content_type.lower():
+        return {}
+    try:
+        value = msgspec.json.decode(incoming.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise validation("Malformed JSON") from None
+    if not isinstance(value, dict):
+        raise validation("The body must be a JSON object.")
+    return value
+
+
+def is_unchanged(incoming: Incoming, answer: Answer) -> bool:
+    """Whether the client has this very answer already (``If-None-Match``, compared weakly)."""
+    tag = answer.headers.get("ETag")
+    known = incoming.header(b"if-none-match")
+    if tag is None or known is None or answer.status != 200 or incoming.method == "POST":
+        return False
+    wanted = tag.removeprefix("W/")
+    return any(part.strip().removeprefix("W/") in (wanted, "*") for part in known.split(","))
+
+
+def base_url(incoming: Incoming) -> str | None:
+    """Return the base URL that a request itself suggests."""
+    host = incoming.header(b"host")
+    if host is None:
+        return None
+    return f"{'https' if incoming.secure else 'http'}://{host}"

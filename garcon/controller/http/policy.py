@@ -1,0 +1,128 @@
+"""What the controller's door decides from a request's headers, before it reads a body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import frozen
+from twisted.web.resource import IResource
+from zope.interface import implementer
+
+from garcon.contract.operations import Operation
+from garcon.controller.handlers import Handlers, error_answer
+from garcon.controller.http.identity import Identities
+from garcon.controller.http.router import Match, Router
+from garcon.controller.principals import Principal
+from garcon.errors import GarconError, validation
+from garcon.web.exchange import (
+    Admission,
+    IDoorPolicy,
+    Incoming,
+    Outgoing,
+    Upgrade,
+    text_answer,
+)
+from garcon.web.hosts import AllowedHosts
+
+LANE_PATH = "/executor/"
+HEALTH_PATHS = frozenset({"/livez", "/readyz"})
+INSTANCE_HEADER = b"x-garcon-server-instance"
+
+NOT_FOUND = text_answer(404, "Not found")
+
+
+@frozen
+class Admitted:
+    """What admission found out, kept for the answer.  `match` is None for a health path."""
+
+    match: Match | None
+    principal: Principal | None
+
+
+def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing:
+    """Return a failure as this door answers it."""
+    no_store = operation is not None and operation.no_store
+    answer = error_answer(error, no_store=no_store)
+    headers = {"Content-Type": "application/json", **answer.headers}
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Outgoing(answer.status, answer.body, headers)
+
+
+@implementer(IDoorPolicy)
+class ControllerPolicy:
+    """Host, route, caller, instance and size, in this order.
+
+    `lane_resource` takes workers' sockets; a door that is only for the command has none.
+    `stopping` says whether the process is on its way out.
+    """
+
+    def __init__(
+        self,
+        *,
+        hosts: AllowedHosts,
+        router: Router,
+        handlers: Handlers,
+        identities: Identities,
+        server_instance_id: str,
+        body_limit: int,
+        stopping: Callable[[], bool],
+        lane_resource: IResource | None = None,
+    ) -> None:
+        self._hosts = hosts
+        self._router = router
+        self._handlers = handlers
+        self._identities = identities
+        self._server_instance_id = server_instance_id
+        self._body_limit = body_limit
+        self._stopping = stopping
+        self._lane_resource = lane_resource
+
+    def admit(self, incoming: Incoming) -> Admission | Outgoing | Upgrade:
+        """Admit a request, or refuse it unread."""
+        path = incoming.path
+        if path.startswith(LANE_PATH):
+            return self._lane(incoming)
+        if not self._hosts.allows(incoming.header(b"host"), incoming.local):
+            return outgoing(
+                validation("This server does not answer to that Host name.", status=403)
+            )
+        if path in HEALTH_PATHS and incoming.method in ("GET", "HEAD"):
+            return Admission(self._body_limit, Admitted(None, None))
+        match = self._router.match(incoming.method, path)
+        if match is None or not self._handlers.serves(match.operation.route.key):
+            return NOT_FOUND
+        try:
+            return Admission(self._body_limit, Admitted(match, self._judge(incoming, match)))
+        except GarconError as error:
+            return outgoing(error, match.operation)
+
+    def _judge(self, incoming: Incoming, match: Match) -> Principal | None:
+        if self._stopping():
+            raise shutting_down()
+        if match.operation.route.open:
+            return None
+        principal = self._identities.principal(incoming.header(b"authorization"))
+        expected = incoming.header(INSTANCE_HEADER)
+        if expected is not None and expected != self._server_instance_id:
+            raise GarconError(
+                "CLI_CONTROLLER_CHANGED",
+                "The controller has been restarted since this invocation began.",
+                status=409,
+            )
+        return principal
+
+    def _lane(self, incoming: Incoming) -> Outgoing | Upgrade:
+        upgrade = incoming.header(b"upgrade") or ""
+        if self._lane_resource is None or upgrade.lower() != "websocket":
+            return NOT_FOUND
+        if self._stopping():
+            return outgoing(shutting_down())
+        return Upgrade(self._lane_resource)
+
+
+def shutting_down() -> GarconError:
+    """The answer to whoever comes while the controller ends."""
+    return GarconError(
+        "SERVER_SHUTTING_DOWN", "The controller is shutting down.", status=503, retryable=True
+    )
