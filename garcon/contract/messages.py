@@ -235,7 +235,7 @@ ProviderRow = (
     | ToolUse
     | TranscriptNotice
 )
-"""What a run may add to a transcript: its agent's output, and our notice that some of it was lost."""
+"""What a run may add to a transcript: its agent's output, and our notice that some was lost."""
 
 ChatMessage = (
     ProviderRow

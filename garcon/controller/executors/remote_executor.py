@@ -1,0 +1,315 @@
+"""One remote executor: its record, its link, and what its snapshot says of both (control.md E.2).
+
+The link is replaced when the record's connector changes, and goes away with the executor.  A lost
+session ends the executor's runs and its command authority before anything else hears of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from msgspec import structs
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from garcon.contract import rpc
+from garcon.contract.bridge import access_denied, unavailable
+from garcon.contract.executors import BulkState, ExecutorSnapshot, LastError, MachineServices
+from garcon.contract.runs import ExecutorDescription
+from garcon.controller.executors.authority import Authority, Ending, Lease
+from garcon.controller.executors.interfaces import Availability
+from garcon.controller.executors.records import (
+    ExecutorRecord,
+    executor_unavailable,
+    grants_differ,
+    needs_idle,
+)
+from garcon.controller.executors.remote import RemoteRuntime
+from garcon.deferreds import Tasks
+from garcon.errors import CallError
+from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+
+OpenLink = Callable[[ExecutorRecord, ILinkEvents, Mapping[str, Handler]], ILink]
+BulkAvailability = Literal["connecting", "ready", "reconnecting", "offline"]
+
+DESCRIBE_AGAIN = 5.0
+"""Seconds until an executor that failed to describe itself is asked again."""
+CLOSE_TIME = 5.0
+"""Seconds that a replaced link may take to close before the next one is opened anyway."""
+
+
+def availability(*, enabled: bool, ready: bool, holds_runs: bool) -> Availability:
+    """Say what an executor is to the chats: usable, to be waited for, or neither."""
+    if not enabled:
+        return "offline"
+    if ready:
+        return "ready"
+    return "reconnecting" if holds_runs else "offline"
+
+
+def bulk_availability(phase: str) -> BulkAvailability:
+    """Fold the bulk life cycle into what the snapshot shows."""
+    match phase:
+        case "ready" | "reconnecting" | "offline":
+            return phase
+        case _:
+            return "connecting"
+
+
+class RemoteExecutor:
+    """A worker as this controller knows it.  `Executors` owns it."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        record: ExecutorRecord,
+        reactor: IReactorTime,
+        tasks: Tasks,
+        open_link: Callable[[ExecutorRecord, ILinkEvents], ILink],
+        timestamp: Callable[[], str],
+    ) -> None:
+        self.record = record
+        self._reactor = reactor
+        self._tasks = tasks
+        self._open_link = open_link
+        self._authority = Authority(record.id)
+        self.runtime = RemoteRuntime(record.id, reactor, tasks, self._acknowledge, timestamp)
+        self._link: ILink | None = None
+        self._listener: _LinkListener | None = None
+        self._closing: Deferred[None] | None = None
+        self._is_wanted = False
+        self._is_blocked = False
+        self._captured: ICapturedLink | None = None
+        self._is_ready = False
+        self._description: ExecutorDescription | None = None
+        self._last_error: LastError | None = None
+        self._bulk_error: LastError | None = None
+
+    # -- what it is --
+
+    @property
+    def availability(self) -> Availability:
+        return availability(
+            enabled=self._may_connect,
+            ready=self._is_ready,
+            holds_runs=self.runtime.holds_runs,
+        )
+
+    @property
+    def accepting_link(self) -> ILink | None:
+        """The link that takes the worker's own sockets, if it is the worker who dials."""
+        return self._link if self.record.direction == "executor-connects" else None
+
+    def snapshot(self) -> ExecutorSnapshot:
+        """Return what the API shows."""
+        record, known = self.record, self._description
+        services = known.services if known is not None else {}
+        return ExecutorSnapshot(
+            id=record.id,
+            label=record.label,
+            kind="remote",
+            enabled=record.enabled,
+            allow_controller_cli=record.allow_controller_cli,
+            allow_executor_management=record.allow_executor_management,
+            direction=record.direction,
+            availability=self.availability,
+            bulk=self._bulk(),
+            instance_id=known.instance_id if known is not None and self._is_ready else None,
+            project_base_path=known.project_base_path if known is not None else None,
+            last_error=None if self._is_ready else self._last_error,
+            machine_services=MachineServices(
+                files=services.get("files", False),
+                git=services.get("git", False),
+                gh=services.get("gh", False),
+                terminals=services.get("terminals", False),
+            ),
+        )
+
+    def _bulk(self) -> BulkState:
+        phase = "offline" if self._link is None else self._link.bulk_phase
+        state = bulk_availability(phase)
+        return BulkState(state, None if state == "ready" else self._bulk_error)
+
+    def require_ready(self) -> None:
+        """Raise ``EXECUTOR_UNAVAILABLE`` unless new work can start here."""
+        if self.availability != "ready":
+            raise executor_unavailable()
+
+    def lease(self, generation: str) -> Lease:
+        """Return the command authority of a link generation, or raise the bridge's error."""
+        captured = self._captured
+        if captured is None or captured.generation != generation or not captured.is_current:
+            raise unavailable("The executor's link was replaced or lost.")
+        if self.availability != "ready":
+            raise unavailable("The executor is not ready yet.")
+        if not self.record.allow_controller_cli:
+            raise access_denied(
+                "This executor has no command access; an operator of the controller can grant it."
+            )
+        return self._authority.lease(generation, self.record.allow_executor_management)
+
+    # -- what it should be --
+
+    @property
+    def _may_connect(self) -> bool:
+        return self._is_wanted and not self._is_blocked and self.record.enabled
+
+    def start(self) -> None:
+        """Connect, or be there to be connected to, from now on."""
+        self._is_wanted = True
+        self._settle()
+
+    def change(self, record: ExecutorRecord) -> None:
+        """Take over a changed record; only a changed connector costs the link."""
+        old, self.record = self.record, record
+        if grants_differ(old, record):
+            self._authority.end(Ending.REVOKED)
+        if needs_idle(old, record):
+            self._last_error = self._bulk_error = None
+            self._retire("reconfigured", Ending.REVOKED)
+            self._settle()
+
+    def block(self) -> None:
+        """Go offline until the controller restarts (control.md E.8)."""
+        self._is_blocked = True
+        self._retire("storage-uncertain", Ending.REVOKED)
+
+    def end_authority(self, ending: Ending) -> None:
+        """End what its worker may ask of this controller."""
+        self._authority.end(ending)
+
+    def stop(self, ending: Ending) -> Deferred[None]:
+        """Disconnect for good; fires when the link is gone."""
+        self._is_wanted = False
+        self._retire("local-close", ending)
+        if self._closing is None:
+            return succeed(None)
+        gone: Deferred[None] = Deferred()
+        self._closing.addBoth(lambda _: gone.callback(None))
+        return gone
+
+    def _settle(self) -> None:
+        """Open the link that should be there, once the one before is gone."""
+        if self._may_connect and self._link is None and self._closing is None:
+            self._listener = _LinkListener(self)
+            self._link = self._open_link(self.record, self._listener)
+
+    def _retire(self, cause: str, ending: Ending) -> None:
+        link, self._link = self._link, None
+        self._authority.end(ending)
+        if link is None:
+            return
+        assert self._listener is not None
+        self._listener.owner = None
+        self._disconnected()
+        self._closing = link.close(cause).addTimeout(CLOSE_TIME, self._reactor)
+        self._closing.addErrback(
+            lambda f: self._log.failure("closing an executor's link failed", failure=f)
+        ).addBoth(self._closed)
+
+    def _closed(self, _: object) -> None:
+        self._closing = None
+        self._settle()
+
+    # -- what its link tells --
+
+    def primary_installed(self, captured: ICapturedLink) -> None:
+        self._captured = captured
+        self._tasks.spawn("installation of an executor's session", self._install(captured))
+
+    async def _install(self, captured: ICapturedLink) -> None:
+        """Ask the worker what it is, then let calls through."""
+        while self._captured is captured and captured.is_current:
+            try:
+                description = await captured.call(rpc.DESCRIBE, rpc.Nothing())
+            except CallError as error:
+                if self._captured is captured:
+                    self._last_error = _unavailable(f"It did not describe itself: {error.text}")
+                await _after(self._reactor, DESCRIBE_AGAIN)
+                continue
+            if self._captured is captured and captured.is_current:
+                self._ready(captured, description)
+            return
+
+    def _ready(self, captured: ICapturedLink, description: ExecutorDescription) -> None:
+        self._description = structs.replace(
+            description, instance_id=description.instance_id[:128] or captured.peer.runtime_id
+        )
+        self._last_error = None
+        self.runtime.installed(captured, self._description)
+        self._is_ready = True
+        self._log.info("executor {executor} is ready", executor=self.record.id)
+
+    def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
+        if captured is self._captured:
+            self._log.info(
+                "executor {executor} is disconnected: {cause}",
+                executor=self.record.id,
+                cause=cause,
+            )
+            self._authority.end(Ending.SESSION_LOST)
+            self._disconnected()
+
+    def _disconnected(self) -> None:
+        self._captured = None
+        self._is_ready = False
+        self.runtime.session_lost()
+
+    def bulk_changed(self, phase: str) -> None:
+        if phase == "ready":
+            self._bulk_error = None
+
+    def link_failed(self, kind: str, text: str) -> None:
+        error = _unavailable(f"{text} ({kind})")
+        if self._captured is None:
+            self._last_error = error
+        else:
+            self._bulk_error = error
+
+    def _acknowledge(self, acknowledgements: dict[str, int]) -> None:
+        if self._link is not None:
+            self._link.acknowledge(acknowledgements)
+
+
+@implementer(ILinkEvents)
+class _LinkListener:
+    """Hears one link, until that link is retired."""
+
+    def __init__(self, owner: RemoteExecutor) -> None:
+        self.owner: RemoteExecutor | None = owner
+
+    def primary_installed(self, captured: ICapturedLink) -> None:
+        if self.owner is not None:
+            self.owner.primary_installed(captured)
+
+    def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
+        if self.owner is not None:
+            self.owner.primary_lost(captured, cause)
+
+    def bulk_changed(self, phase: str) -> None:
+        if self.owner is not None:
+            self.owner.bulk_changed(phase)
+
+    def link_failed(self, kind: str, text: str) -> None:
+        if self.owner is not None:
+            self.owner.link_failed(kind, text)
+
+    def producer_received(self, binding_id: str, seq: int, frame: Any) -> None:
+        if self.owner is not None:
+            self.owner.runtime.producer_received(binding_id, seq, frame)
+
+    def producer_acknowledged(self, acknowledgements: dict[str, int]) -> None:
+        """Only workers are told."""
+
+
+def _unavailable(text: str) -> LastError:
+    return LastError("EXECUTOR_UNAVAILABLE", text)
+
+
+def _after(reactor: IReactorTime, seconds: float) -> Deferred[None]:
+    return deferLater(reactor, seconds, lambda: None)
