@@ -1,4 +1,4 @@
-"""The certificate and key of a TLS listener: read once, at start, and checked before anything runs."""
+"""The certificate and key of a TLS listener: read once, at start, and checked at once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def server_identity(certificate_path: str, key_path: str) -> CertificateOptions:
     The certificate file holds the listener's own certificate first, then its intermediates.
     """
     chain = _chain(certificate_path)
+    content = _content(key_path)
     try:
-        key = load_pem_private_key(_content(key_path), password=None)
+        key = load_pem_private_key(content, password=None)
     except TypeError:
         raise StartupError(f"the private key {key_path} is encrypted") from None
     except Exception:
