@@ -4,6 +4,8 @@ façade over the link.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
@@ -90,5 +92,7 @@ class IAgent(Interface):
     def entry() -> Deferred[AgentEntry | None]:
         """The catalog entry, or None where the agent is not installed."""
 
-    def open(launch: Launch) -> IAgentSession:
-        """Make a session for a chat; nothing is started before `run`."""
+    def open(launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
+        """Make a session for a chat whose processes get `environment`; nothing is started before
+        `run`.
+        """

@@ -1,0 +1,75 @@
+"""What every agent protocol looks like to the shell that runs it: messages in, messages and facts
+out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from garcon.contract.runs import Launch, PermissionResponse, RunEvent
+from garcon.runtime.agents.stamps import Stamp
+
+
+@frozen
+class Send:
+    """Write this message to the agent."""
+
+    message: dict[str, Any]
+
+
+@frozen
+class Emit:
+    """A fact of the turn that runs; `RunEnded` is its last."""
+
+    event: RunEvent
+
+
+@frozen
+class Ready:
+    """The agent's session is open; a turn can begin."""
+
+
+@frozen
+class Refused:
+    """The agent will not open its session; `text` says why."""
+
+    text: str
+
+
+Output = Send | Emit | Ready | Refused
+
+
+class Conversation(Protocol):
+    """One agent process's side of the protocol, as values.  It lives as long as the process."""
+
+    def open(self) -> list[Output]:
+        """Say what is written first."""
+
+    def received(self, message: dict[str, Any], stamp: Stamp) -> list[Output]:
+        """Take the agent's next message."""
+
+    def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
+        """Begin a turn; no other is running."""
+
+    def interrupt(self, stamp: Stamp) -> list[Output]:
+        """Ask the agent to stop its turn."""
+
+    def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
+        """Answer a live permission request; None when there is no such."""
+
+    def ended(self, text: str, stamp: Stamp) -> list[Output]:
+        """The process is gone; `text` says how.  Ends the turn that runs, if any."""
+
+
+@frozen
+class Invocation:
+    """How a process is started for a launch, and for which later launches it can be kept (`key`
+    equal).
+    """
+
+    command: Sequence[str]
+    environment: dict[str, str]
+    key: object

@@ -1,0 +1,68 @@
+"""Bytes into JSON lines, of any length: splitting as values, decoding that survives what agents
+really write.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import define, field
+from msgspec import DecodeError
+from msgspec import json as fast_json
+
+
+@define
+class Lines:
+    """Join what a pipe delivers into whole lines.  Long lines cost one copy, however many pieces
+    they come in.
+    """
+
+    _pieces: list[bytes] = field(factory=list)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take the next piece and return the lines that are complete now, without line ends."""
+        head, *rest = data.split(b"\n")
+        self._pieces.append(head)
+        if not rest:
+            return []
+        first = b"".join(self._pieces)
+        self._pieces = [rest.pop()]
+        return [first, *rest]
+
+    def rest(self) -> bytes:
+        """Return what came after the last line end; the writer is gone."""
+        left = b"".join(self._pieces)
+        self._pieces = []
+        return left
+
+
+def decode(line: bytes) -> dict[str, Any] | None:
+    """Return the object a line holds, or None when it holds something else.
+
+    Unpaired surrogates, which JavaScript may write, become replacement characters: no store could
+    keep them.
+    """
+    try:
+        value = fast_json.decode(line)
+    except (DecodeError, UnicodeDecodeError):
+        try:
+            value = _storable(json.loads(line.decode("utf-8", "replace")))
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    """Return a message as one line."""
+    return fast_json.encode(message) + b"\n"
+
+
+def _storable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_storable(item) for item in value]
+    if isinstance(value, dict):
+        return {_storable(key): _storable(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,295 @@
+"""One agent as a child process: JSON lines both ways, its end, and the end of everything it
+started.
+
+The child leads a session of its own, so that a signal to our process group does not reach it and it
+can be told from us.  Its environment is explicit.  Standard error is kept apart, the last part of
+it, as text for diagnosis.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast
+from uuid import uuid4
+
+from attrs import frozen
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ProcessExitedAlready
+from twisted.internet.interfaces import IPushProducer, IReactorProcess, IReactorTime
+from twisted.internet.protocol import ProcessProtocol
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from garcon.deferreds import Waiters, returns_deferred
+from garcon.errors import GarconError
+from garcon.runtime.agents import tree
+from garcon.runtime.agents.lines import Lines, decode, encode
+from garcon.runtime.environment import AGENT_TREE
+
+T = TypeVar("T")
+
+LARGE_LINE = 4 * 1024 * 1024
+STDERR_TAIL = 8 * 1024
+OUTPUT_GRACE = 1.0
+"""How long output may still come after the exit: an orphan that holds the pipe would keep it open
+for ever.
+"""
+STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
+KILL_POLL = 0.02
+
+# The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
+# that.
+_WRAPPER = """\
+import os, sys
+os.setsid()
+if sys.argv[1] == 'plain':
+    os.environ.pop('LC_CTYPE', None)
+try:
+    os.chdir(sys.argv[2])
+    os.execv(sys.argv[3], sys.argv[3:])
+except OSError as error:
+    sys.exit(f'{sys.argv[3]}: {error}')
+"""
+
+
+@frozen
+class Exit:
+    """How a process ended: a status, or the signal that ended it."""
+
+    status: int | None
+    signal: int | None
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"ended by signal {self.signal}"
+        return f"exited with status {self.status}"
+
+
+class AgentProcess(ProcessProtocol):
+    """A running agent.  Owned by one session, which hears each message and, once, the end."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        received: Callable[[dict[str, Any]], None],
+        ended: Callable[[Exit], None],
+    ) -> None:
+        self._reactor = reactor
+        self._clock = cast(IReactorTime, reactor)
+        self._received = received
+        self._ended = ended
+        self._lines = Lines()
+        self._waiting: deque[bytes] = deque()
+        self._decoding = False
+        self._paused = False
+        self._stdout_open = True
+        self._exited: Exit | None = None
+        self._reported = False
+        self._exit_waiters: Waiters[None] = Waiters()
+        self._stderr: deque[bytes] = deque()
+        self._stderr_size = 0
+        self._mark = uuid4().hex
+        self._pid = 0
+        self._descendants: set[tree.Process] = set()
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
+        """Begin the process, or raise `GarconError` when its program cannot be found."""
+        program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
+        if program is None:
+            raise launch_failed(f"the agent's program {command[0]!r} was not found")
+        argv = [
+            sys.executable,
+            *("-I", "-S", "-c", _WRAPPER),
+            "given" if "LC_CTYPE" in environment else "plain",
+            directory,
+            os.path.abspath(program),
+            *command[1:],
+        ]
+        variables = {**environment, AGENT_TREE: self._mark}
+        cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process has neither exited nor been given up."""
+        return self._exited is None
+
+    @property
+    def pid(self) -> int:
+        """The process id, also after the end."""
+        return self._pid
+
+    def stderr_tail(self) -> str:
+        """Return the end of what the agent wrote to standard error, for a person to read."""
+        return b"".join(self._stderr)[-STDERR_TAIL:].decode("utf-8", "replace").strip()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one message; one to a process that has exited is lost, as its end says."""
+        if self._exited is None and self.transport is not None:
+            self.transport.write(encode(message))
+
+    @returns_deferred
+    async def end(self, polite: Literal["INT", "TERM"], *, at_once: bool = False) -> None:
+        """End the process and everything it left, and fire when they are gone.
+
+        It is asked by the end of its input, then by a signal, and then not asked.  `at_once` skips
+        the asking.
+        """
+        await self._record()
+        if not at_once:
+            if self._exited is None and self.transport is not None:
+                self.transport.closeStdin()
+                await self._wait_for_exit(STDIN_WAIT)
+            if self._exited is None:
+                await self._record()
+                self._signal(polite)
+                await self._wait_for_exit(SIGNAL_WAIT)
+        self._signal("KILL")
+        await self._wait_for_exit(KILL_WAIT)
+        await self._kill_descendants()
+
+    def hurry(self) -> None:
+        """Cut the asking short for an `end` that goes on."""
+        self._signal("KILL")
+
+    # -- what Twisted calls
+
+    def connectionMade(self) -> None:
+        assert self.transport is not None
+        self._pid = cast(int, self.transport.pid)
+
+    def outReceived(self, data: bytes) -> None:
+        self._waiting.extend(self._lines.feed(data))
+        self._drain()
+
+    def errReceived(self, data: bytes) -> None:
+        self._stderr.append(data[-STDERR_TAIL:])
+        self._stderr_size += len(self._stderr[-1])
+        while self._stderr_size - len(self._stderr[0]) >= STDERR_TAIL:
+            self._stderr_size -= len(self._stderr.popleft())
+
+    def childConnectionLost(self, childFD: int) -> None:
+        if childFD == 1:
+            self._stdout_open = False
+            if rest := self._lines.rest():
+                self._waiting.append(rest)
+            self._drain()
+
+    def processExited(self, reason: Failure) -> None:
+        value: Any = reason.value
+        self._exited = Exit(status=value.exitCode, signal=value.signal)
+        self._exit_waiters.fire(None)
+        if self._stdout_open:
+            self._clock.callLater(OUTPUT_GRACE, self._report)
+        else:
+            self._drain()
+
+    # -- lines
+
+    def _drain(self) -> None:
+        """Deliver whole lines in order; a large one is decoded in a thread while the pipe rests."""
+        while self._waiting and not self._decoding:
+            line = self._waiting.popleft()
+            if len(line) > LARGE_LINE:
+                self._decode_apart(line)
+            else:
+                self._deliver(decode(line), len(line))
+        if not self._waiting and not self._decoding and not self._stdout_open and self._exited:
+            self._report()
+
+    def _decode_apart(self, line: bytes) -> None:
+        self._decoding = True
+        if self.transport is not None:
+            self._paused = True
+            cast(IPushProducer, self.transport).pauseProducing()
+
+        def decoded(message: Any) -> None:
+            self._decoding = False
+            self._deliver(None if isinstance(message, Failure) else message, len(line))
+            self._drain()
+            if self._paused and not self._decoding and self.transport is not None:
+                self._paused = False
+                cast(IPushProducer, self.transport).resumeProducing()
+
+        # Not cancelled by anyone: it ends by itself, and a delivery after the end is dropped.
+        self._in_thread(decode, line).addBoth(decoded)
+
+    def _deliver(self, message: dict[str, Any] | None, size: int) -> None:
+        if message is None:
+            if size:
+                self._log.debug("agent {pid} wrote a line that is no object", pid=self._pid)
+        elif not self._reported:
+            self._received(message)
+
+    def _report(self) -> None:
+        """Tell the owner of the end, after the last message."""
+        if self._reported or self._exited is None:
+            return
+        if self._decoding:
+            return  # that line comes first; its delivery drains, and draining reports
+        self._reported = True
+        if self.transport is not None:
+            self.transport.loseConnection()
+        self._ended(self._exited)
+
+    def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
+        d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
+        return d
+
+    # -- ending
+
+    def _signal(self, name: str) -> None:
+        if self._exited is None and self.transport is not None:
+            try:
+                self.transport.signalProcess(name)
+            except ProcessExitedAlready:
+                pass  # its exit is on the way
+
+    async def _wait_for_exit(self, seconds: float) -> None:
+        if self._exited is not None:
+            return
+        d = self._exit_waiters.wait()
+        late = self._clock.callLater(seconds, d.cancel)
+        try:
+            await d
+        except CancelledError:
+            if late.active():
+                late.cancel()
+                raise
+            return
+        if late.active():
+            late.cancel()
+
+    async def _record(self) -> None:
+        if self._pid:
+            mark = f"{AGENT_TREE}={self._mark}".encode()
+            self._descendants |= await self._in_thread(tree.find, self._pid, mark)
+
+    async def _kill_descendants(self) -> None:
+        """Kill what is left, look again for what was started meanwhile, and wait until all of it is
+        gone.
+        """
+        deadline = self._clock.seconds() + KILL_WAIT
+        while True:
+            await self._record()
+            left = await self._in_thread(tree.kill, self._descendants)
+            if not left:
+                return
+            if self._clock.seconds() > deadline:
+                pids = sorted(process.pid for process in left)
+                self._log.warn("agent {pid} left processes {left}", pid=self._pid, left=pids)
+                return
+            d: Deferred[None] = Deferred()
+            self._clock.callLater(KILL_POLL, d.callback, None)
+            await d
+
+
+def launch_failed(text: str) -> GarconError:
+    """An agent could not be started: the contract has one answer for every cause."""
+    return GarconError("INTERNAL_ERROR", text, status=500, retryable=True)

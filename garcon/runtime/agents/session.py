@@ -1,0 +1,255 @@
+"""The shell of an agent's session: one process at a time, one turn at a time, and an end for
+everything.
+
+The process is started by the first turn, kept between turns, and replaced when a launch needs
+another one.  What the agent says is the conversation's affair (`conversation.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from garcon.contract.runs import (
+    Delivery,
+    Launch,
+    PermissionResponse,
+    RunEnded,
+    RunEvent,
+    SessionStarted,
+)
+from garcon.deferreds import Waiters, returns_deferred
+from garcon.runtime.agents.conversation import (
+    Conversation,
+    Emit,
+    Invocation,
+    Output,
+    Ready,
+    Refused,
+    Send,
+)
+from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
+from garcon.runtime.agents.stamps import stamp
+from garcon.runtime.interfaces import IAgentSession, IRunSink
+
+INTERRUPT_WAIT = 2.0
+
+
+class Member:
+    """One process with its conversation; replaced as a whole."""
+
+    def __init__(self, conversation: Conversation, key: object) -> None:
+        self.conversation = conversation
+        self.key = key
+        self.ready = False
+        self.refusal: str | None = None
+        self.waiting: Waiters[None] = Waiters()
+        self.process: AgentProcess
+        self.ending: Ending | None = None
+
+
+class Ending:
+    """The end of one process, for any number of those who wait for it."""
+
+    def __init__(self) -> None:
+        self._over = False
+        self._waiters: Waiters[None] = Waiters()
+
+    def done(self, _: object) -> None:
+        self._over = True
+        self._waiters.fire(None)
+
+    def wait(self) -> Deferred[None]:
+        """Fire when it is over; cancelling forgets the waiter and nothing else."""
+        if self._over:
+            d: Deferred[None] = Deferred()
+            d.callback(None)
+            return d
+        return self._waiters.wait()
+
+
+@implementer(IAgentSession)
+class AgentSession:
+    """One chat's agent.  `invoke` says how to start a process, `converse` makes its conversation."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        environment: Mapping[str, str],
+        polite: Literal["INT", "TERM"],
+        invoke: Callable[[Launch, str | None], Invocation],
+        converse: Callable[[Launch, str | None], Conversation],
+    ) -> None:
+        self._reactor = reactor
+        self._clock: IReactorTime = reactor
+        self._environment = environment
+        self._polite = polite
+        self._invoke = invoke
+        self._converse = converse
+        self._member: Member | None = None
+        self._endings: set[Ending] = set()
+        self._sink: IRunSink | None = None
+        self._speaker: Member | None = None
+        self._agent_session_id: str | None = None
+        self._turn_over: Waiters[None] = Waiters()
+
+    @returns_deferred
+    async def run(self, launch: Launch, sink: IRunSink) -> None:
+        """Begin a turn.  A failure or a cancellation leaves no process behind."""
+        resume = launch.agent_session_id or self._agent_session_id
+        self._agent_session_id = resume
+        invocation = self._invoke(launch, resume)
+        member = self._member
+        if member is not None and (member.key != invocation.key or not member.process.is_running):
+            await self._end(member, at_once=False).wait()
+            member = None
+        if member is None:
+            member = await self._start(launch, resume, invocation)
+        self._sink, self._speaker = sink, member
+        self._take(member, member.conversation.prompt(launch, stamp()))
+
+    @returns_deferred
+    async def interrupt(self) -> None:
+        """Stop the turn: ask first, and end the process if that does not help in time."""
+        member = self._member
+        if self._sink is None or member is None:
+            return
+        over = self._turn_over.wait()
+        self._take(member, member.conversation.interrupt(stamp()))
+        if over.called:
+            return
+        late = self._clock.callLater(INTERRUPT_WAIT, self._end, member, at_once=True)
+        try:
+            await over
+        finally:
+            if late.active():
+                late.cancel()
+
+    def respond(self, response: PermissionResponse) -> Delivery:
+        """Answer a live request; one that is not live, or whose agent is gone, is not delivered."""
+        member = self._member
+        if member is None or not member.process.is_running:
+            return "not-delivered"
+        outputs = member.conversation.decide(response, stamp())
+        if outputs is None:
+            return "not-delivered"
+        self._take(member, outputs)
+        return "confirmed"
+
+    @returns_deferred
+    async def close(self) -> None:
+        """Interrupt what runs, end the process and its descendants, and fire when they are gone."""
+        if self._sink is not None:
+            await self.interrupt()
+        if self._member is not None:
+            self._end(self._member, at_once=False)
+        for ending in list(self._endings):
+            await ending.wait()
+
+    # -- the process
+
+    async def _start(self, launch: Launch, resume: str | None, invocation: Invocation) -> Member:
+        member = Member(self._converse(launch, resume), invocation.key)
+
+        def received(message: dict[str, Any]) -> None:
+            try:
+                outputs = member.conversation.received(message, stamp())
+            except Exception:
+                self._log.failure("an agent's message could not be taken")
+                self._finish(member, "sent a message that could not be understood")
+                self._end(member, at_once=True)
+            else:
+                self._take(member, outputs)
+
+        def ended(exit: Exit) -> None:
+            self._process_ended(member, exit)
+
+        member.process = AgentProcess(self._reactor, received, ended)
+        member.process.start(
+            invocation.command,
+            {**self._environment, **invocation.environment},
+            launch.project_path,
+        )
+        self._member = member
+        try:
+            waiting = member.waiting.wait()
+            self._take(member, member.conversation.open())
+            if not member.ready and member.refusal is None:
+                await waiting
+            if member.refusal is not None:
+                raise launch_failed(member.refusal)
+        except BaseException:
+            await self._end(member, at_once=True).wait()
+            raise
+        return member
+
+    def _end(self, member: Member, *, at_once: bool) -> Ending:
+        """Begin the end of a process, once; a second call waits for the same end, but hurries it
+        where asked.
+        """
+        if member is self._member:
+            self._member = None
+        if member.ending is not None:
+            if at_once:
+                member.process.hurry()
+            return member.ending
+        ending = member.ending = Ending()
+        self._endings.add(ending)
+
+        def done(result: object) -> None:
+            self._endings.discard(ending)
+            self._finish(member, "was ended")
+            ending.done(result)
+
+        d = member.process.end(self._polite, at_once=at_once)
+        d.addErrback(lambda f: self._log.failure("the end of an agent failed", failure=f))
+        d.addCallback(done)
+        return ending
+
+    def _process_ended(self, member: Member, exit: Exit) -> None:
+        tail = member.process.stderr_tail()
+        self._finish(member, f"{exit}: {tail}" if tail else str(exit))
+        self._end(member, at_once=True)
+
+    def _finish(self, member: Member, text: str) -> None:
+        """Nothing more comes from this process: end its turn, or its start."""
+        self._take(member, member.conversation.ended(f"the agent {text}", stamp()))
+        if not member.ready and member.refusal is None:
+            member.refusal = f"the agent did not start: it {text}"
+            member.waiting.fire(None)
+
+    # -- what the conversation says
+
+    def _take(self, member: Member, outputs: list[Output]) -> None:
+        for output in outputs:
+            match output:
+                case Send(message):
+                    member.process.send(message)
+                case Emit(event):
+                    self._emit(member, event)
+                case Ready():
+                    member.ready = True
+                    member.waiting.fire(None)
+                case Refused(text):
+                    member.refusal = text
+                    member.waiting.fire(None)
+
+    def _emit(self, member: Member, event: RunEvent) -> None:
+        sink = self._sink
+        if sink is None or member is not self._speaker:
+            self._log.debug("late output of an agent dropped")
+            return
+        if isinstance(event, SessionStarted):
+            self._agent_session_id = event.agent_session_id
+        elif isinstance(event, RunEnded):
+            self._sink = self._speaker = None
+        sink.event(event)
+        if isinstance(event, RunEnded):
+            self._turn_over.fire(None)

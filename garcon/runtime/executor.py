@@ -1,0 +1,371 @@
+"""This process's own executor: its agents, one session per chat, and the runs that go on in them.
+
+A chat's session is kept between turns and closed when it has been idle for long, when its place is
+needed, or when a launch wants another agent, agent session or directory.  Sessions and runs live
+here only; nothing is written down.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from attrs import define
+from twisted.internet.defer import Deferred, DeferredList, TimeoutError, fail, succeed
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from garcon.contract.catalogs import AgentEntry
+from garcon.contract.limits import LAUNCH_WAIT, SESSIONS
+from garcon.contract.runs import (
+    Delivery,
+    ExecutorDescription,
+    Launch,
+    Launched,
+    PermissionResponse,
+    ProjectInspection,
+    RunEnded,
+    RunEvent,
+    SessionStarted,
+)
+from garcon.deferreds import Waiters, returns_deferred
+from garcon.errors import GarconError
+from garcon.runtime import projects
+from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
+from garcon.runtime.agents.process import launch_failed
+from garcon.runtime.environment import child_environment
+from garcon.runtime.interfaces import IAgent, IAgentSession, IExecutorRuntime, IRunSink
+from garcon.runtime.runs import Run
+
+IDLE_TIME = 600.0
+STOP_WAIT = 3.0
+SERVICES = ("files", "git", "gh", "terminals")
+
+
+@define(eq=False)
+class _Slot:
+    """One chat's session, and the run that has it now."""
+
+    agent_id: str
+    directory: str
+    session: IAgentSession
+    agent_session_id: str | None = None
+    run: Run | None = None
+    idle_since: float = 0.0
+    timer: IDelayedCall | None = None
+
+    def wake(self, run: Run | None) -> None:
+        """The session is in use, or given up: it no longer waits to be closed for idleness."""
+        self.run = run
+        if self.timer is not None and self.timer.active():
+            self.timer.cancel()
+        self.timer = None
+
+    def suits(self, launch: Launch) -> bool:
+        """Whether this is the very session that a launch wants to go on with."""
+        return (
+            self.agent_id == launch.agent_id
+            and self.directory == launch.project_path
+            and launch.agent_session_id is not None
+            and self.agent_session_id == launch.agent_session_id
+        )
+
+
+@implementer(IRunSink)
+@define(eq=False)
+class _Watch:
+    """Sees a run's events pass on their way out, so that the runtime knows what became of it."""
+
+    _runtime: LocalRuntime
+    _launch: Launch
+    _sink: IRunSink
+
+    def event(self, event: RunEvent) -> None:
+        """Note what the runtime must know, then pass the event on."""
+        self._runtime.event_passed(self._launch, event)
+        self._sink.event(event)
+
+
+@implementer(IExecutorRuntime)
+class LocalRuntime:
+    """The executor of this machine.  Owned by the service, which ends it with `stop`."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        instance_id: str,
+        project_base: str,
+        environment: Mapping[str, str],
+        role: Literal["controller", "executor"],
+        config_dir: str,
+        agents: Sequence[IAgent],
+        *,
+        idle_time: float = IDLE_TIME,
+        sessions: int = SESSIONS,
+    ) -> None:
+        self._reactor = reactor
+        self._clock: IReactorTime = reactor
+        self._instance_id = instance_id
+        self._base = project_base
+        self._environment = child_environment(environment, role, config_dir)
+        self._agents = {agent.id: agent for agent in agents}
+        self._idle_time = idle_time
+        self._limit = sessions
+        self._runs: dict[str, Run] = {}
+        self._chats: dict[str, Run] = {}
+        """The run of each chat that has one, launching included."""
+        self._slots: dict[str, _Slot] = {}
+        self._working = 0
+        self._at_rest: Waiters[None] = Waiters()
+        self._stopping = False
+
+    # -- IExecutorRuntime
+
+    @returns_deferred
+    async def describe(self) -> ExecutorDescription:
+        """Say what this executor is."""
+        entries = await self.catalog(None)
+        return ExecutorDescription(
+            instance_id=self._instance_id,
+            project_base_path=os.path.realpath(self._base),
+            agent_ids=[entry.id for entry in entries],
+            services=dict.fromkeys(SERVICES, False),
+        )
+
+    @returns_deferred
+    async def catalog(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
+        """List the installed agents, or the one named."""
+        if agent_id is not None and agent_id not in self._agents:
+            raise self._unsupported(agent_id)
+        wanted = list(self._agents.values()) if agent_id is None else [self._agents[agent_id]]
+        entries = [entry for agent in wanted if (entry := await agent.entry()) is not None]
+        if agent_id is not None and not entries:
+            raise self._unsupported(agent_id)
+        return tuple(entries)
+
+    def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
+        """Resolve a project directory inside the base; the file system is asked in a thread."""
+        pool = self._reactor.getThreadPool()
+        d: Deferred[ProjectInspection] = deferToThreadPool(
+            self._reactor, pool, projects.inspect, path, self._base
+        )
+        return d
+
+    def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
+        """Admit a run and begin its agent's process, waiting at most `LAUNCH_WAIT` for it."""
+        try:
+            self._admit(launch)
+        except GarconError as refusal:
+            return fail(refusal)
+        run = Run(launch, _Watch(self, launch, sink))
+        self._runs[launch.run_id] = self._chats[launch.chat_id] = run
+        starting = Deferred.fromCoroutine(self._begin(run)).addTimeout(LAUNCH_WAIT, self._clock)
+        outcome: Deferred[Launched] = Deferred(lambda _: run.cancel_start())
+        run.starting = starting
+
+        def began(_: None) -> None:
+            run.starting = None
+            if outcome.called:
+                # Cancelled when the agent had already begun: nobody is to hear of this run.
+                self._forget(run)
+                self._close(launch.chat_id)
+                return
+            # The answer first: whoever launched hears it before any event.
+            outcome.callback(Launched(run_id=launch.run_id))
+            run.release()
+
+        def failed(f: Failure) -> None:
+            run.starting = None
+            self._forget(run)
+            if not outcome.called:
+                outcome.errback(self._launch_error(run, f))
+
+        starting.addCallbacks(began, failed)
+        self._own("launching an agent", starting)
+        return outcome
+
+    def abort(self, run_id: str) -> Deferred[bool]:
+        """Interrupt a run, or cancel its launch."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return succeed(False)
+        if run.starting is not None:
+            run.stopped = True
+            run.cancel_start()
+        elif not run.has_ended and (slot := self._slots.get(run.launch.chat_id)) is not None:
+            self._own("interrupting an agent", slot.session.interrupt())
+        return succeed(True)
+
+    def respond(self, response: PermissionResponse) -> Deferred[Delivery]:
+        """Hand a decision to the agent that asked, at most once."""
+        run = self._runs.get(response.run_id)
+        slot = self._slots.get(run.launch.chat_id) if run is not None else None
+        if run is None or run.has_ended or slot is None or slot.run is not run:
+            return succeed("not-delivered")
+        delivery = slot.session.respond(response)
+        if delivery != "not-delivered":
+            run.decided(response.permission_occurrence_id)
+        return succeed(delivery)
+
+    def running(self) -> Deferred[tuple[str, ...]]:
+        """The run ids that have not ended."""
+        return succeed(tuple(self._runs))
+
+    # -- the owner's side
+
+    @returns_deferred
+    async def stop(self) -> None:
+        """Abort what runs, waiting at most three seconds, and end every agent's process."""
+        self._stopping = True
+        runs = list(self._runs.values())
+        ends = [run.when_ended() for run in runs if run.starting is None]
+        for run in runs:
+            self.abort(run.launch.run_id)
+        try:
+            await DeferredList(ends).addTimeout(STOP_WAIT, self._clock)
+        except TimeoutError:
+            self._log.warn("runs did not end in time; their agents are ended all the same")
+        for chat_id in list(self._slots):
+            self._close(chat_id)
+        if self._working:
+            await self._at_rest.wait()
+
+    # -- runs and sessions
+
+    def event_passed(self, launch: Launch, event: RunEvent) -> None:
+        """Keep the books of a run: the agent's name of its session, and the end."""
+        run, slot = self._runs.get(launch.run_id), self._slots.get(launch.chat_id)
+        mine = slot if slot is not None and slot.run is run else None
+        if isinstance(event, SessionStarted) and mine is not None:
+            mine.agent_session_id = event.agent_session_id
+        elif isinstance(event, RunEnded) and run is not None:
+            self._forget(run)
+            if mine is not None:
+                self._rest(mine, launch.chat_id)
+
+    def _admit(self, launch: Launch) -> None:
+        if self._stopping:
+            raise GarconError(
+                "SERVER_SHUTTING_DOWN", "This executor is stopping.", status=503, retryable=True
+            )
+        if launch.chat_id in self._chats or launch.run_id in self._runs:
+            raise GarconError(
+                "SESSION_BUSY", "A turn of this chat is running.", status=409, retryable=True
+            )
+        if launch.agent_id not in self._agents:
+            raise self._unsupported(launch.agent_id)
+
+    async def _begin(self, run: Run) -> None:
+        launch = run.launch
+        agent = self._agents[launch.agent_id]
+        if await agent.entry() is None:
+            raise self._unsupported(launch.agent_id)
+        slot = self._slots.get(launch.chat_id)
+        if slot is not None and not slot.suits(launch):
+            await self._close(launch.chat_id)
+            slot = None
+        if slot is None:
+            await self._make_room()
+            slot = _Slot(
+                agent_id=launch.agent_id,
+                directory=launch.project_path,
+                session=agent.open(launch, self._environment),
+                agent_session_id=launch.agent_session_id,
+            )
+            self._slots[launch.chat_id] = slot
+        slot.wake(run)
+        try:
+            await slot.session.run(launch, run)
+        except BaseException:
+            # Whatever the cause, a session that failed to begin a turn is not one to keep.
+            await self._close(launch.chat_id)
+            raise
+
+    async def _make_room(self) -> None:
+        if len(self._slots) < self._limit:
+            return
+        idle = [chat_id for chat_id, slot in self._slots.items() if slot.run is None]
+        if not idle:
+            raise launch_failed(f"The executor runs {self._limit} agent sessions already.")
+        await self._close(min(idle, key=lambda chat_id: self._slots[chat_id].idle_since))
+
+    def _rest(self, slot: _Slot, chat_id: str) -> None:
+        slot.run = None
+        slot.idle_since = self._clock.seconds()
+        slot.timer = self._clock.callLater(self._idle_time, self._close, chat_id)
+
+    def _close(self, chat_id: str) -> Deferred[None]:
+        """Give a chat's session up; fires when its processes are gone."""
+        slot = self._slots.pop(chat_id, None)
+        if slot is None:
+            return succeed(None)
+        slot.wake(None)
+        return self._own("ending an agent", slot.session.close())
+
+    def _forget(self, run: Run) -> None:
+        self._runs.pop(run.launch.run_id, None)
+        if self._chats.get(run.launch.chat_id) is run:
+            del self._chats[run.launch.chat_id]
+
+    def _own(self, what: str, work: Deferred[Any]) -> Deferred[None]:
+        """Keep work that nobody else waits for, so that `stop` does; fires when it is over,
+        whatever came of it.
+        """
+        self._working += 1
+        waiters: Waiters[None] = Waiters()
+        over = waiters.wait()
+
+        def ended(result: object) -> None:
+            self._working -= 1
+            if isinstance(result, Failure):
+                self._log.failure("{what} failed", failure=result, what=what)
+            waiters.fire(None)
+            if not self._working:
+                self._at_rest.fire(None)
+
+        work.addBoth(ended)
+        return over
+
+    # -- errors
+
+    def _unsupported(self, agent_id: str) -> GarconError:
+        known = ", ".join(sorted(self._agents)) or "none"
+        text = f"The agent {agent_id!r} is not available here. Known agents: {known}."
+        return GarconError("UNSUPPORTED_AGENT", text, status=400)
+
+    def _launch_error(self, run: Run, f: Failure) -> BaseException:
+        if run.stopped:
+            return GarconError(
+                "RUN_INTERRUPTED", "The turn was stopped before it began.", status=409
+            )
+        if f.check(GarconError):
+            assert f.value is not None
+            return f.value
+        if f.check(TimeoutError):
+            return launch_failed(f"The agent did not begin within {LAUNCH_WAIT:g} seconds.")
+        self._log.failure("an agent could not be started", failure=f)
+        return launch_failed("The agent could not be started.")
+
+
+def agents_for(
+    reactor: Any,
+    environment: Mapping[str, str],
+    data_dir: str,
+    scripted: bool,
+    python: str = sys.executable,
+) -> list[IAgent]:
+    """Make the agents that Garcon ships; those that are not installed stay out of the catalog by
+    themselves.
+    """
+    agents: list[IAgent] = []
+    if scripted:
+        path = environment.get("PATH", os.defpath)
+        agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))
+    return agents

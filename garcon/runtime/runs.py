@@ -1,0 +1,105 @@
+"""One run on this executor: its events on their way to whoever launched it, and the rules they
+keep.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from garcon.contract.runs import (
+    Launch,
+    PermissionRequested,
+    PermissionWithdrawn,
+    RunEnded,
+    RunEvent,
+)
+from garcon.deferreds import Waiters
+from garcon.runtime.interfaces import IRunSink
+
+_REASONS: dict[str, Literal["cancelled", "session-complete", "aborted"]] = {
+    "finished": "session-complete",
+    "failed": "cancelled",
+    "interrupted": "aborted",
+}
+
+
+@implementer(IRunSink)
+@define(eq=False)
+class Run:
+    """Keeps one run's events in order: none before `release`, `RunEnded` once and last, live
+    permissions withdrawn first.
+
+    Owned by the runtime that launched it.
+    """
+
+    launch: Launch
+    _sink: IRunSink
+    starting: Deferred[None] | None = None
+    """The launch, while it can still be cancelled."""
+    stopped: bool = False
+    """Somebody asked for the end while the launch went on."""
+    has_ended: bool = False
+    _is_given_up: bool = False
+    _released: bool = False
+    _held: list[RunEvent] = field(factory=list)
+    _asking: dict[str, None] = field(factory=dict)
+    _ended: Waiters[None] = field(factory=Waiters)
+
+    def cancel_start(self) -> None:
+        """Give the launch up, once."""
+        if self.starting is not None and not self._is_given_up:
+            self._is_given_up = True
+            self.starting.cancel()
+
+    def event(self, event: RunEvent) -> None:
+        """Take the agent's next fact; after the end of the run there is none."""
+        if self.has_ended:
+            return
+        if isinstance(event, RunEnded):
+            self.has_ended = True
+            reason = _REASONS[event.outcome]
+            for occurrence in self._asking:
+                self._pass_on(
+                    PermissionWithdrawn(permission_occurrence_id=occurrence, reason=reason)
+                )
+            self._asking.clear()
+        elif isinstance(event, PermissionRequested):
+            self._asking[event.permission_occurrence_id] = None
+        elif isinstance(event, PermissionWithdrawn):
+            if event.permission_occurrence_id not in self._asking:
+                return
+            del self._asking[event.permission_occurrence_id]
+        self._pass_on(event)
+        if self.has_ended and self._released:
+            self._ended.fire(None)
+
+    def decided(self, occurrence_id: str) -> None:
+        """A request was answered: its end is the decision, not a withdrawal."""
+        self._asking.pop(occurrence_id, None)
+
+    def release(self) -> None:
+        """The launch has been answered: let the events go."""
+        self._released = True
+        held, self._held = self._held, []
+        for event in held:
+            self._sink.event(event)
+        if self.has_ended:
+            self._ended.fire(None)
+
+    def when_ended(self) -> Deferred[None]:
+        """Fire once `RunEnded` has been passed on; at once if it has."""
+        if self.has_ended and self._released:
+            d: Deferred[None] = Deferred()
+            d.callback(None)
+            return d
+        return self._ended.wait()
+
+    def _pass_on(self, event: RunEvent) -> None:
+        if self._released:
+            self._sink.event(event)
+        else:
+            self._held.append(event)
