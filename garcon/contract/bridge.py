@@ -212,6 +212,8 @@ def of_call(route: Route, error: CallError) -> GarconError:
         return _error(error.code, error.text, error.outcome)
     if error.outcome == "unknown":
         return lost_reply(route)
+    if error.code == "EXECUTOR_BUSY":
+        return busy("The executor link carries as much as it can.")
     if error.outcome == "rejected" and error.domain == "executor":
         return error
     return unavailable()
