@@ -1,0 +1,286 @@
+"""The two ends of a link.  See `ILink` for what they offer and lanes.py for what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import Struct
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IDelayedCall
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from garcon.contract.rpc import (
+    RECONCILE,
+    CallState,
+    Lane,
+    Method,
+    ProducerFrame,
+    ReconcileCalls,
+    ReconciledCalls,
+)
+from garcon.errors import BadMessage, LimitExceeded
+from garcon.link import calls, frames
+from garcon.link.causes import Cause
+from garcon.link.handshake import Hello, Terms
+from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents
+from garcon.link.lanes import Lanes
+from garcon.link.queue import Kind, fits
+from garcon.link.redial import Redial
+from garcon.link.session import LaneSession
+from garcon.link.settings import LinkSettings
+from garcon.link.wire import IDialler
+
+
+@implementer(ILink)
+class ControllerLink(Lanes):
+    """The controller's end: mints sessions and drives bulk.  Without `dial` the worker dials us."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        executor_id: str,
+        secret: str,
+        runtime_id: str,
+        events: ILinkEvents,
+        handlers: Mapping[str, Handler],
+        dial: IDialler | None,
+        *,
+        settings: LinkSettings | None = None,
+        methods: Mapping[str, Method] | None = None,
+    ) -> None:
+        super().__init__(
+            reactor,
+            "controller",
+            executor_id,
+            secret,
+            runtime_id,
+            events,
+            handlers,
+            dial,
+            settings,
+            methods,
+        )
+        self._bulk_redial = Redial(self._settings.redial_delays, self._settings.redial_reset_after)
+        self._bulk_timer: IDelayedCall | None = None
+
+    def send_producer(self, seq: int, frame: Struct) -> bool:
+        """Only a worker produces."""
+        raise AssertionError("a controller sends no producer frames")
+
+    def acknowledge(self, acknowledgements: dict[str, int]) -> None:
+        """See `ILink`."""
+        captured = self._captured
+        if captured is not None and acknowledgements:
+            acks = [frames.Acknowledgement(b, n) for b, n in acknowledgements.items()]
+            text = frames.encode(frames.ProducerAck(acknowledgements=acks))
+            captured.primary.send_frame(text, Kind.SMALL)
+
+    def _primary_session_id(self, hello: Hello) -> str:
+        return str(uuid4())
+
+    def _primary_terms(self) -> Terms:
+        return Terms(Lane.PRIMARY, str(uuid4()))
+
+    # -- bulk --
+
+    def _primary_ready(self) -> None:
+        self._bulk_redial = Redial(self._settings.redial_delays, self._settings.redial_reset_after)
+        self._bulk_redial.next_delay()
+        self._begin_bulk()
+
+    def _begin_bulk(self) -> None:
+        self._bulk_timer = None
+        session_id = str(uuid4())
+        self._bulk_state.prepare(session_id)
+        self._limit_step(self._settings.bulk_step)
+        self._tell_phase()
+        self._say(frames.BulkPrepare(session_id))
+
+    def _limit_step(self, seconds: float | None) -> None:
+        """Give the present step its time; None ends the last step's."""
+        if self._bulk_timer is not None:
+            self._bulk_timer.cancel()
+            self._bulk_timer = None
+        if seconds is not None:
+            self._bulk_timer = self._reactor.callLater(seconds, self._step_too_long)
+
+    def _step_too_long(self) -> None:
+        self._bulk_timer = None
+        phase = self._bulk_state.phase
+        self._note(Lane.BULK, Cause.HANDSHAKE_TIMEOUT, f"bulk was too long {phase}")
+        self._bulk_failed(self._bulk_state.session_id)
+
+    def _bulk_failed(self, session_id: str | None) -> None:
+        if not self._bulk_state.lost(session_id):
+            return
+        self._limit_step(None)
+        self._abandon_bulk()
+        if self.current() is not None:
+            self._bulk_timer = self._reactor.callLater(
+                self._bulk_redial.next_delay(), self._begin_bulk
+            )
+        self._tell_phase()
+
+    def _bulk_lived(self, seconds: float) -> None:
+        self._bulk_redial.lived(seconds)
+
+    def lane_fenced(self, session: LaneSession) -> None:
+        """See `SessionOwner`."""
+        if session.lane is Lane.PRIMARY:
+            self._limit_step(None)
+        super().lane_fenced(session)
+
+    def _bulk_attached(self, session: LaneSession) -> None:
+        self._limit_step(self._settings.bulk_reconciling)
+        # Nothing of an earlier session is kept yet, so there is nothing to name.
+        d = session.call(RECONCILE, ReconcileCalls(), None)
+        d.addCallbacks(
+            lambda _: self._reconciled(session), lambda f: self._not_reconciled(session, f)
+        )
+
+    def _reconciled(self, session: LaneSession) -> None:
+        if self._bulk_state.reconciled(session.session_id):
+            self._limit_step(self._settings.bulk_step)
+            # The worker's first calls may come before its word on primary that it is active.
+            session.serves = True
+            self._tell_phase()
+            self._say(frames.BulkActivate(session.session_id))
+
+    def _not_reconciled(self, session: LaneSession, failure: Failure) -> None:
+        if session.is_open:
+            session.end(Cause.SESSION_RETIRED, "its calls could not be reconciled")
+
+    def _primary_frame(self, session: LaneSession, frame: Any) -> None:
+        match frame:
+            case frames.Producer():
+                self._produced(frame)
+            case frames.BulkPrepared():
+                self._prepared(session, frame.session_id)
+            case frames.BulkActive():
+                bulk = self._bulk
+                if bulk is not None and self._bulk_state.active(frame.session_id):
+                    self._limit_step(None)
+                    self._activate(bulk)
+            case frames.BulkLost():
+                self._bulk_failed(frame.session_id)
+            case _:
+                raise BadMessage("a frame of the wrong direction")
+
+    def _prepared(self, session: LaneSession, session_id: str) -> None:
+        if not self._bulk_state.prepared(session_id):
+            return
+        self._limit_step(self._settings.bulk_step)
+        self._tell_phase()
+        if self._dial is None:
+            self._say(frames.BulkConnect(session_id))
+        else:
+            self._open(Terms(Lane.BULK, session_id, session.session_id))
+
+    def _produced(self, frame: frames.Producer) -> None:
+        try:
+            notification = msgspec.json.decode(frame.notification, type=ProducerFrame)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise BadMessage("malformed data") from None
+        self._events.producer_received(notification.binding_id, frame.seq, notification)
+
+
+@implementer(ILink)
+class WorkerLink(Lanes):
+    """The worker's end.  It learns its executor id from the first controller that proves itself,
+    and keeps it.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        secret: str,
+        runtime_id: str,
+        events: ILinkEvents,
+        handlers: Mapping[str, Handler],
+        dial: IDialler | None,
+        executor_id: str | None = None,
+        *,
+        settings: LinkSettings | None = None,
+        methods: Mapping[str, Method] | None = None,
+    ) -> None:
+        super().__init__(
+            reactor,
+            "worker",
+            executor_id,
+            secret,
+            runtime_id,
+            events,
+            {RECONCILE.name: _keep_nothing, **handlers},
+            dial,
+            settings,
+            methods,
+        )
+
+    def send_producer(self, seq: int, frame: Struct) -> bool:
+        """See `ILink`.  Raises `LimitExceeded` for a frame that no message can hold."""
+        captured = self._captured
+        if captured is None or not self._shared.budget.admits(Lane.PRIMARY, Kind.PRODUCER, 0):
+            return False
+        text = frames.producer(seq, frames.encode(frame))
+        if not fits(text):
+            raise LimitExceeded(calls.MESSAGE_TOO_LARGE, "a producer frame is too large")
+        return captured.primary.send_frame(text, Kind.PRODUCER)
+
+    def acknowledge(self, acknowledgements: dict[str, int]) -> None:
+        """Only a controller acknowledges."""
+        raise AssertionError("a worker acknowledges nothing")
+
+    def _primary_session_id(self, hello: Hello) -> str | None:
+        return hello.session_id
+
+    def _primary_terms(self) -> Terms:
+        return Terms(Lane.PRIMARY)
+
+    # -- bulk --
+
+    def _primary_frame(self, session: LaneSession, frame: Any) -> None:
+        match frame:
+            case frames.ProducerAck():
+                self._events.producer_acknowledged(
+                    {a.binding_id: a.seq for a in frame.acknowledgements}
+                )
+            case frames.BulkPrepare():
+                self._prepare(frame.session_id)
+            case frames.BulkConnect():
+                self._connect(session, frame.session_id)
+            case frames.BulkActivate():
+                bulk = self._bulk
+                if bulk is not None and self._bulk_state.active(frame.session_id):
+                    self._say(frames.BulkActive(frame.session_id))
+                    self._activate(bulk)
+                else:
+                    self._say(frames.BulkLost(frame.session_id))
+            case _:
+                raise BadMessage("a frame of the wrong direction")
+
+    def _prepare(self, session_id: str) -> None:
+        self._bulk_state.prepare(session_id)
+        self._abandon_bulk()
+        self._bulk_state.prepared(session_id)
+        self._tell_phase()
+        self._say(frames.BulkPrepared(session_id))
+
+    def _connect(self, session: LaneSession, session_id: str) -> None:
+        if self._dial is not None and self._bulk_state.grants(session_id):
+            self._open(Terms(Lane.BULK, session_id, session.session_id))
+        else:
+            self._say(frames.BulkLost(session_id))
+
+    def _bulk_failed(self, session_id: str | None) -> None:
+        if session_id is not None and self._bulk_state.lost(session_id):
+            self._tell_phase()
+            self._say(frames.BulkLost(session_id))
+
+
+def _keep_nothing(request: ReconcileCalls, context: CallContext) -> Deferred[Any]:
+    """Answer a reconciliation where no replies are kept: of lost calls nothing is known."""
+    return succeed(ReconciledCalls([CallState(call.id, "unknown") for call in request.calls]))

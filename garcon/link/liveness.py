@@ -1,0 +1,117 @@
+"""Whether a lane's peer is alive: decisions from times handed in, and the one timer that asks for
+them.
+
+A side pings only when it has authenticated nothing from the peer for `ping_every`, and gives the
+peer up after `dead_after`.  A side that only receives says a word unasked at the same pace, because
+its peer, busy sending, may have a ping of its own far back behind a slow socket.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from garcon.contract.limits import SOCKET_BUFFER
+
+
+class Beat(Enum):
+    """What to do about a lane now."""
+
+    NOTHING = "nothing"
+    PING = "ping"
+    PONG = "pong"
+    DEAD = "dead"
+
+
+class Liveness:
+    """One lane's signs of life.  `heard` and `spoke` are the times of the last record in and
+    out.
+    """
+
+    def __init__(self, ping_every: float, dead_after: float, now: float) -> None:
+        self.ping_every = ping_every
+        self.dead_after = dead_after
+        self.heard = now
+        self.spoke = now
+        self._pinged = now
+
+    def check(self, now: float, buffered: int) -> Beat:
+        """Decide; `buffered` is what the socket has not taken yet, behind which a ping would
+        only wait.
+        """
+        silent = now - self.heard
+        if silent >= self.dead_after:
+            return Beat.DEAD
+        if buffered >= SOCKET_BUFFER:
+            return Beat.NOTHING
+        if silent >= self.ping_every:
+            if now - self._pinged >= self.ping_every:
+                self._pinged = now
+                return Beat.PING
+        elif now - self.spoke >= self.ping_every and self.heard > self.spoke:
+            return Beat.PONG
+        return Beat.NOTHING
+
+
+class Watched(Protocol):
+    """A lane the timer asks about."""
+
+    liveness: Liveness
+
+    def beat(self, now: float) -> None:
+        """Check the lane and act."""
+
+
+class Heart:
+    """One timer for all lanes of a process (`decisions.md` 17); it stands still while there are
+    none.
+    """
+
+    def __init__(self, clock: IReactorTime) -> None:
+        self._clock = clock
+        self._lanes: set[Watched] = set()
+        self._timer: IDelayedCall | None = None
+        self._due = 0.0
+
+    def add(self, lane: Watched) -> None:
+        """Watch a lane until `remove`."""
+        self._lanes.add(lane)
+        if self._timer is None:
+            self._sleep()
+
+    def remove(self, lane: Watched) -> None:
+        """Watch it no longer."""
+        self._lanes.discard(lane)
+        if not self._lanes and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _sleep(self) -> None:
+        pace = min(lane.liveness.ping_every for lane in self._lanes) / 5
+        self._due = self._clock.seconds() + pace
+        self._timer = self._clock.callLater(pace, self._wake, pace)
+
+    def _wake(self, pace: float) -> None:
+        self._timer = None
+        now = self._clock.seconds()
+        # After a stall (a stopped process, a blocked loop) timers run before sockets are read: what
+        # the peers sent meanwhile must be seen before they are judged.
+        if now - self._due < pace:
+            for lane in list(self._lanes):
+                lane.beat(now)
+        if self._lanes and self._timer is None:
+            self._sleep()
+
+
+_hearts: WeakValueDictionary[int, Heart] = WeakValueDictionary()
+
+
+def heart_of(clock: IReactorTime) -> Heart:
+    """Return the one timer that all lanes on this clock share; its users keep it alive."""
+    heart = _hearts.get(id(clock))
+    if heart is None:
+        heart = _hearts[id(clock)] = Heart(clock)
+    return heart

@@ -1,0 +1,31 @@
+"""The link's times and amounts in one value, so that tests can shorten what users never set."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from garcon.contract import limits
+
+
+@frozen
+class LinkSettings:
+    """Defaults are the contract's (control.md J.3, J.5); times in seconds."""
+
+    connect_time: float = 10.0
+    """From dialling to an open WebSocket: TCP, TLS and upgrade together."""
+    handshake_time: float = limits.HANDSHAKE_TIME
+    """From an open WebSocket to both proofs."""
+    close_time: float = 1.0
+    """How long a closing socket may take to send what it holds."""
+    ping_every: float = limits.PING_EVERY
+    dead_after: float = limits.DEAD_AFTER
+    redial_delays: tuple[float, ...] = limits.REDIAL_DELAYS
+    redial_reset_after: float = limits.REDIAL_RESET_AFTER
+    bulk_wait: float = limits.BULK_WAIT
+    bulk_step: float = limits.BULK_STEP
+    bulk_reconciling: float = limits.BULK_RECONCILING
+    notice_every: float = 1.0
+    """At most one failure notice to the owner in this time."""
+    burst: int = 128 * limits.KIB
+    """Bytes sealed in one reactor turn while more waits."""
+    records_per_key: int = limits.RECORDS_PER_KEY
