@@ -28,7 +28,7 @@ WORKER_PROMPT = "say I am on the worker.\nask uname -s\nsay Done, with your perm
 CONTROLLER_PROMPT = "say I am on the controller."
 MODEL_SCRIPT = {
     "turns": [
-        ["I will ask the machine.", {"tool": "Bash", "args": {"command": "uname -s"}}],
+        ["I will leave a file.", {"tool": "Bash", "args": {"command": "touch was-here"}}],
         "Done, with your permission.",
         "I am on the controller.",
     ],
@@ -141,7 +141,7 @@ class Demo:
         project = self.fleet.project("demo")
 
         self.show.heading("A turn from the worker's side, through its gateway")
-        prompt = WORKER_PROMPT if self.agent == "scripted" else "What system is this machine?"
+        prompt = WORKER_PROMPT if self.agent == "scripted" else "Leave a file that says you were here."
         chat, turn = self.started(worker, project, prompt)
         self.show.step("accepted: durable on the controller, running on the worker")
         self.permission(worker, chat)

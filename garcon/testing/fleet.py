@@ -365,10 +365,10 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
     ) -> Finished:
         """Run the command as a shell beside a service would; with `check` it must exit 0."""
-        process = self.begin(service, *arguments, environment=environment)
         began = time.monotonic()
+        process = self.begin(service, *arguments, stdin=stdin, environment=environment)
         try:
-            out, err = process.communicate(stdin, timeout=seconds)
+            out, err = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
@@ -379,23 +379,36 @@ class Fleet:
         return done
 
     def begin(
-        self, service: Service, *arguments: str, environment: Mapping[str, str] | None = None
+        self,
+        service: Service,
+        *arguments: str,
+        stdin: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[str]:
         """Start the command beside a service and leave it running."""
         selection = {
             "GARCON_CONFIG_DIR": str(service.config),
             "GARCON_RUNTIME": service.runtime,
         }
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "garcon.cli.main", *arguments],
             cwd=self.projects,
             env=self.environment({**selection, **(environment or {})}),
-            stdin=subprocess.PIPE,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="backslashreplace",
         )
+        if stdin is not None:
+            assert process.stdin is not None
+            try:
+                with process.stdin as pipe:
+                    pipe.write(stdin)
+            except BrokenPipeError:
+                pass  # it ended without reading; its status will say why
+            process.stdin = None
+        return process
 
     def executor(self, controller: Service, *options: str, grant: bool = True) -> str:
         """Create an executor by the command, by default with CLI access; return its id."""

@@ -21,8 +21,8 @@ class Relay:
         self._pairs: set[tuple[socket.socket, socket.socket]] = set()
         self._answers = threading.Event()
         self._answers.set()
+        self._hold_after: int | None = None
         self._refusing = False
-        self._closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __enter__(self) -> Relay:
@@ -36,14 +36,18 @@ class Relay:
     ) -> None:
         self.close()
 
-    def hold_answers(self) -> None:
-        """Keep what the target sends from now on, while requests still reach it."""
-        self._answers.clear()
+    def hold_answers_after(self, size: int) -> None:
+        """Once so many more bytes have come for the target, keep back whatever it sends.
+
+        A request of that size thus arrives whole and its answer does not.
+        """
+        with self._lock:
+            self._hold_after = size
 
     def cut(self) -> None:
         """Break every connection and refuse new ones; what was held is lost."""
         with self._lock:
-            self._refusing = True
+            self._refusing, self._hold_after = True, None
             pairs, self._pairs = self._pairs, set()
         for pair in pairs:
             for sock in pair:
@@ -57,7 +61,6 @@ class Relay:
 
     def close(self) -> None:
         """Break everything and listen no more."""
-        self._closed = True
         self.cut()
         _end(self._listener)
 
@@ -84,11 +87,21 @@ class Relay:
                     target=self._forward, args=(source, sink, answers), daemon=True
                 ).start()
 
+    def _count(self, size: int) -> None:
+        with self._lock:
+            if self._hold_after is not None:
+                self._hold_after -= size
+                if self._hold_after <= 0:
+                    self._hold_after = None
+                    self._answers.clear()
+
     def _forward(self, source: socket.socket, sink: socket.socket, answers: bool) -> None:
         try:
             while data := source.recv(65_536):
                 if answers:
                     self._answers.wait()
+                else:
+                    self._count(len(data))
                 sink.sendall(data)
         except OSError:
             pass  # a cut, or either end went away: both ends are told below

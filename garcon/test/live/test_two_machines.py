@@ -1,0 +1,466 @@
+"""One turn, end to end, between two roles that are real processes: what works, what fails how."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+import urllib.request
+from typing import Any
+from urllib.parse import urlsplit
+
+from garcon.contract.version import VERSION
+from garcon.test.live.fleets import SCRIPTED, FleetTestCase
+from garcon.testing.certificates import make_authority
+from garcon.testing.fleet import Service, eventually, free_port
+from garcon.testing.relay import Relay
+
+INBOUND = ("--label", "workshop", "--direction", "executor-connects")
+PLAIN = ("--no-tls", "true")
+
+
+class Pairs(FleetTestCase):
+    """Ways to bring up a pair, and the turn that shows that it works."""
+
+    def show_turns(self, controller: Service, worker: Service, executor_id: str) -> None:
+        """A turn from each side: each runs on its own executor, both are on the controller."""
+        done = self.start(worker, "say I am there")
+        chat, _ = done.handle()
+        self.assertEqual(done.out.splitlines()[2:], ["I am there"])
+        snapshot = self.snapshot(controller, chat)
+        self.assertEqual(snapshot["chat"]["executorId"], executor_id)
+        self.assertEqual(self.said(controller, chat), ["I am there"])
+        done = self.start(controller, "say I am here")
+        chat, _ = done.handle()
+        self.assertEqual(self.snapshot(controller, chat)["chat"]["executorId"], "local")
+        self.assertEqual(done.out.splitlines()[2:], ["I am here"])
+
+    def reveal(self, controller: Service, executor_id: str) -> str:
+        """Return the connection URL of an executor."""
+        return self.fleet.garcon(controller, "executor", "connection", executor_id).out.strip()
+
+
+class DirectionTests(Pairs):
+    """Either side may dial, with and without TLS."""
+
+    def test_worker_dials_over_ws(self) -> None:
+        """With the explicit opt-out a worker dials plain; both services end with status 0."""
+        controller, worker, executor_id = self.fleet.pair()
+        self.show_turns(controller, worker, executor_id)
+        self.assertEqual([worker.stop(), controller.stop()], [0, 0])
+        self.assertEqual(self.fleet.left_over(), [])
+        self.assertFalse((worker.config / "executor" / "runtime.json").exists())
+        self.assertFalse((controller.config / "runtime.json").exists())
+
+    def test_worker_dials_over_wss(self) -> None:
+        """A private authority is trusted through SSL_CERT_FILE; the address is verified."""
+        authority = make_authority(self.fleet.root / "certificates")
+        certificate, key = authority.issue("localhost")
+        controller = self.fleet.controller(
+            "--tls-cert", str(certificate), "--tls-private-key", str(key)
+        )
+        self.assertTrue(controller.url.startswith("https://"), controller.url)
+        port = urlsplit(controller.url).port
+        address = f"wss://localhost:{port}/executor/{{executorId}}"
+        executor_id = self.fleet.executor(controller, *INBOUND, "--advertise-url", address)
+        worker = self.fleet.worker(
+            url=self.reveal(controller, executor_id),
+            environment={"SSL_CERT_FILE": str(authority.certificate)},
+        )
+        self.fleet.await_executor(controller, executor_id)
+        self.show_turns(controller, worker, executor_id)
+
+    def test_controller_dials_over_ws(self) -> None:
+        """A listening worker makes its secret and reveals it; the controller dials."""
+        worker = self.fleet.worker("--listen", "0", "--no-tls")
+        controller = self.fleet.controller()
+        executor_id = self.dial(controller, worker, *PLAIN)
+        self.show_turns(controller, worker, executor_id)
+
+    def test_controller_dials_over_wss(self) -> None:
+        """The same with the worker's own certificate, verified by the controller."""
+        authority = make_authority(self.fleet.root / "certificates")
+        certificate, key = authority.issue("localhost")
+        port = free_port()
+        worker = self.fleet.worker(
+            *("--listen", str(port), "--advertise-url", f"wss://localhost:{port}/executor"),
+            *("--tls-cert", str(certificate), "--tls-private-key", str(key)),
+        )
+        controller = self.fleet.controller(
+            environment={"SSL_CERT_FILE": str(authority.certificate)}
+        )
+        address = ("--advertise-url", f"wss://localhost:{port}/executor")
+        executor_id = self.dial(controller, worker, address=address)
+        self.show_turns(controller, worker, executor_id)
+
+    def dial(
+        self, controller: Service, worker: Service, *options: str, address: tuple[str, ...] = ()
+    ) -> str:
+        """Hand the worker's revealed URL to the controller on standard input."""
+        url = self.fleet.garcon(worker, "executor", "connection-url", *address).out
+        made = self.fleet.garcon(
+            controller,
+            *("executor", "create", "--label", "workshop", "--direction", "controller-connects"),
+            *("--connection-url", "-", "--allow-controller-cli", "true", "--json", *options),
+            stdin=url,
+        )
+        executor_id: str = made.json["id"]
+        self.fleet.await_executor(controller, executor_id)
+        return executor_id
+
+    def test_worker_under_twistd_as_the_readme_says(self) -> None:
+        """`twistd -n garcon-worker` takes the URL from its variable and shows no secret."""
+        controller = self.fleet.controller()
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        url = self.reveal(controller, executor_id)
+        config = self.fleet.root / "worker"
+        argv = [
+            *(sys.executable, "-c", "from twisted.scripts.twistd import run; run()"),
+            *("-n", "--pidfile", "", "garcon-worker", "--config-dir", str(config), "--no-tls"),
+            *("--project-base-dir", str(self.fleet.projects), "--enable-scripted-agent"),
+        ]
+        worker = self.fleet.start("worker", config, argv, {"GARCON_CONTROLLER_URL": url})
+        self.fleet.await_ready(worker)
+        self.fleet.await_executor(controller, executor_id)
+        self.show_turns(controller, worker, executor_id)
+        self.assertNotIn(url.rpartition("=")[2], self.fleet.logs())
+
+
+class TurnTests(Pairs):
+    """What a turn on a worker can do."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.controller, self.worker, self.executor_id = self.fleet.pair()
+
+    def test_permission_is_asked_on_the_worker_and_answered_there(self) -> None:
+        """The command runs once it is allowed, and not when it is denied."""
+        flag = self.fleet.projects / "project" / "flag"
+        for decision in ("deny", "allow"):
+            done = self.start(self.worker, "ask touch flag\nsay over", wait=False)
+            chat, turn = done.handle()
+            self.assertFalse(flag.exists())
+            self.decide(self.worker, chat, decision)
+            done = self.fleet.garcon(self.worker, "wait", chat, "--turn", turn)
+            self.assertIn("over", done.out)
+            self.assertEqual(flag.exists(), decision == "allow")
+        resolved = [row["type"] for row in self.rows(self.controller, chat)]
+        self.assertIn("permission-resolved", resolved)
+
+    def test_an_agents_tool_call_starts_a_chat_by_the_command(self) -> None:
+        """The tool finds the worker's gateway by itself: root and role are in its environment."""
+        prompt = "run garcon start-async --agent scripted --model scripted 'say from inside'"
+        done = self.start(self.worker, prompt + "\nsay outer")
+        outer, _ = done.handle()
+        shown = str(self.rows(self.controller, outer))
+        found = re.search(r"chat id: (\d{16})", shown)
+        assert found is not None, shown
+        inner = found[1]
+        self.assertNotEqual(inner, outer)
+        eventually("the inner turn", lambda: self.said(self.controller, inner) == ["from inside"])
+        chat = self.snapshot(self.controller, inner)["chat"]
+        self.assertEqual(chat["executorId"], self.executor_id)
+
+    def test_children_see_no_secret_and_their_own_role(self) -> None:
+        """An agent's command has the root and the role, and neither the URL nor a capability."""
+        self.start(self.worker, "run env > environment")
+        seen = (self.fleet.projects / "project" / "environment").read_text()
+        self.assertIn(f"GARCON_CONFIG_DIR={self.worker.config}\n", seen)
+        self.assertIn("GARCON_RUNTIME=executor\n", seen)
+        self.assertNotIn("secret=", seen)
+        self.assertNotIn(self.worker.descriptor()["localCapability"], seen)
+
+    def test_a_start_on_another_executor_needs_a_directory_there(self) -> None:
+        """From the worker, `--executor local` runs on the controller, given an absolute path."""
+        command = ("start", *SCRIPTED, "--executor", "local")
+        done = self.fleet.garcon(self.worker, *command, "say hello", check=False)
+        self.assert_refused(done, 2, "--cwd")
+        cwd = ("--cwd", str(self.fleet.project("project")))
+        done = self.fleet.garcon(self.worker, *command, *cwd, "say hello")
+        chat, _ = done.handle()
+        self.assertEqual(self.snapshot(self.controller, chat)["chat"]["executorId"], "local")
+
+    def test_both_transcripts_and_long_turns_arrive_whole(self) -> None:
+        """Many rows from a worker reach the store in order, each once."""
+        done = self.start(self.worker, "emit 500")
+        chat, _ = done.handle()
+        page = self.snapshot(self.controller, chat)["transcript"]
+        newest = [row["message"].get("content") for row in page["messages"]][-50:]
+        self.assertEqual(newest, [f"row {number}" for number in range(451, 501)])
+
+    def test_stop_ends_a_turn(self) -> None:
+        """A stop from the controller ends what runs on the worker; the waiting command exits 4."""
+        waiting = self.fleet.begin(
+            self.worker,
+            *("start", *SCRIPTED, "--cwd", str(self.fleet.project("project")), "sleep 60"),
+        )
+        assert waiting.stdout is not None
+        chat = waiting.stdout.readline().split()[-1]
+        self.fleet.garcon(self.controller, "stop", chat)
+        _, err = waiting.communicate(timeout=30)
+        self.assertEqual(waiting.returncode, 4, err)
+        self.assertIn("the turn was stopped", err)
+
+
+class FaultTests(Pairs):
+    """Cut links and killed processes: nothing is claimed that is not known."""
+
+    def relayed(self, controller: Service) -> tuple[Relay, Service, str]:
+        """Bring up a worker whose link passes through a relay."""
+        port = urlsplit(controller.url).port
+        assert port is not None
+        relay = Relay(port)
+        self.addCleanup(relay.close)
+        address = f"ws://127.0.0.1:{relay.port}/executor/{{executorId}}"
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN, "--advertise-url", address)
+        worker = self.fleet.worker("--no-tls", url=self.reveal(controller, executor_id))
+        self.fleet.await_executor(controller, executor_id)
+        return relay, worker, executor_id
+
+    def chats(self, controller: Service) -> list[dict[str, Any]]:
+        """Return the chat list, asked for over HTTP without the command."""
+        base = controller.descriptor()["baseUrl"]
+        with urllib.request.urlopen(f"{base}/api/v1/chats", timeout=10) as answer:
+            found: list[dict[str, Any]] = json.load(answer)["sessions"]
+            return found
+
+    def test_link_cut_during_a_start_leaves_the_outcome_unknown(self) -> None:
+        """The start was accepted, its answer lost: the command says so and exits 3."""
+        controller = self.fleet.controller()
+        relay, worker, executor_id = self.relayed(controller)
+        prompt = "\n".join(["say " + "x" * 50_000] * 5 + ["say it happened"])
+        project = str(self.fleet.project("project"))
+        relay.hold_answers_after(200_000)
+        process = self.fleet.begin(
+            worker,
+            *("start-async", *SCRIPTED, "--executor", "local", "--cwd", project, "-"),
+            stdin=prompt,
+        )
+        chats = eventually("an accepted start", lambda: self.chats(controller))
+        relay.cut()
+        out, err = process.communicate(timeout=60)
+        self.assertEqual((process.returncode, out), (3, ""), err)
+        self.assertIn("may have been accepted", err)
+        self.assertNotIn("was not accepted", err)
+        relay.mend()
+        self.fleet.await_executor(controller, executor_id, 60)
+        self.assertEqual(len(self.chats(controller)), 1)
+        self.assertEqual(self.said(worker, chats[0]["id"])[-1], "it happened")
+
+    def test_a_turn_goes_on_while_the_link_is_down(self) -> None:
+        """Rows made meanwhile arrive afterwards, each once and in order."""
+        controller = self.fleet.controller()
+        relay, worker, executor_id = self.relayed(controller)
+        chat, turn = self.start(worker, "say one\nsleep 3\nsay two\nemit 20", wait=False).handle()
+        eventually("the first row", lambda: self.said(controller, chat) == ["one"])
+        relay.cut()
+        eventually(
+            "a lost link",
+            lambda: self.executor_snapshot(controller, executor_id)["availability"] != "ready",
+        )
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3)
+        time.sleep(3.5)  # the turn ends on the worker meanwhile
+        relay.mend()
+        self.fleet.await_executor(controller, executor_id, 60)
+        self.fleet.garcon(controller, "wait", chat, "--turn", turn)
+        expected = ["one", "two", *(f"row {number}" for number in range(1, 21))]
+        self.assertEqual(self.said(controller, chat), expected)
+
+    def test_controller_killed_and_restarted(self) -> None:
+        """The old invocation fails its fence, a new one works, the transcript is intact."""
+        port = free_port()
+        controller = self.fleet.controller(port=port)
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        worker = self.fleet.worker("--no-tls", url=self.reveal(controller, executor_id))
+        self.fleet.await_executor(controller, executor_id)
+        project = ("--cwd", str(self.fleet.project("project")))
+        waiting = self.fleet.begin(worker, "start", *SCRIPTED, *project, "say early\nsleep 60")
+        assert waiting.stdout is not None
+        chat = waiting.stdout.readline().split()[-1]
+        eventually("the first row", lambda: self.said(controller, chat) == ["early"])
+        controller.kill()
+        controller = self.fleet.controller(port=port)
+        self.fleet.await_executor(controller, executor_id, 60)
+        _, err = waiting.communicate(timeout=60)
+        self.assertEqual(waiting.returncode, 3, err)
+        self.assertIn("Garcon restarted while the turn was running", err)
+        rows = self.rows(controller, chat)
+        self.assertEqual(rows[0]["content"], "say early\nsleep 60")
+        self.assertEqual(self.said(controller, chat), ["early"])
+        self.show_turns(controller, worker, executor_id)
+
+    def test_worker_killed(self) -> None:
+        """Its turn fails once a new process is there; the chat can be resumed."""
+        controller, worker, executor_id = self.fleet.pair()
+        chat, turn = self.start(worker, "say early\nsleep 60", wait=False).handle()
+        eventually("the first row", lambda: self.said(controller, chat) == ["early"])
+        worker.kill()
+        url = self.reveal(controller, executor_id)
+        worker = self.fleet.worker("--no-tls", url=url)
+        self.fleet.await_executor(controller, executor_id, 60)
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn, check=False)
+        self.assertEqual(done.status, 1, str(done))
+        self.assertIn("agent turn failed", done.err)
+        done = self.fleet.garcon(worker, "resume", chat, "say again")
+        self.assertIn("again", done.out)
+        self.assertEqual(self.said(controller, chat), ["early", "again"])
+
+    def test_a_worker_may_start_before_its_controller(self) -> None:
+        """Its gateway serves at once and says unavailable until the controller is there."""
+        port = free_port()
+        controller = self.fleet.controller(port=port)
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        url = self.reveal(controller, executor_id)
+        self.assertEqual(controller.stop(), 0)
+        worker = self.fleet.worker("--no-tls", url=url)
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3)
+        controller = self.fleet.controller(port=port)
+        self.fleet.await_executor(controller, executor_id, 60)
+        self.show_turns(controller, worker, executor_id)
+
+
+class RefusalTests(Pairs):
+    """Who may not come in, and who may come in but not ask."""
+
+    def last_error(self, controller: Service, executor_id: str) -> str:
+        """Return the message of an executor's last link failure, once there is one."""
+
+        def failed() -> Any:
+            return self.executor_snapshot(controller, executor_id)["lastError"]
+
+        message: str = eventually("a link failure", failed)["message"]
+        self.assertEqual(self.executor_snapshot(controller, executor_id)["availability"], "offline")
+        return message
+
+    def test_wrong_secret(self) -> None:
+        """A worker with another executor's secret never gets a session."""
+        controller = self.fleet.controller()
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        other = self.fleet.executor(
+            controller, *("--label", "other", "--direction", "executor-connects"), *PLAIN
+        )
+        address, _, _ = self.reveal(controller, executor_id).partition("#")
+        _, _, secret = self.reveal(controller, other).partition("#")
+        worker = self.fleet.worker("--no-tls", url=f"{address}#{secret}")
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3)
+        self.last_error(controller, executor_id)
+        self.assertNotIn(secret, self.fleet.logs())
+
+    def test_wrong_version(self) -> None:
+        """A worker of another version is refused by its kind."""
+        controller = self.fleet.controller()
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        config = self.fleet.root / "worker"
+        older = "import garcon.contract.version as v; v.LINK_VERSION = '0.0.1+protocol.1'; "
+        program = older + "from garcon.cli.main import main; raise SystemExit(main())"
+        argv = [
+            *(sys.executable, "-c", program, "worker", "--no-tls", "--config-dir", str(config)),
+            *("--project-base-dir", str(self.fleet.projects)),
+        ]
+        url = self.reveal(controller, executor_id)
+        worker = self.fleet.start("worker", config, argv, {"GARCON_CONTROLLER_URL": url})
+        self.fleet.await_ready(worker)
+        self.assertIn("version", self.last_error(controller, executor_id))
+
+    def test_without_its_gateway_a_worker_serves_and_its_commands_fail_closed(self) -> None:
+        """A gateway that cannot be published is a warning; no command finds another controller."""
+        controller = self.fleet.controller()
+        executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN)
+        config = self.fleet.root / "worker"
+        program = (
+            "import garcon.worker.gateway.listener as gateway\n"
+            "def publish(*_): raise OSError('no space')\n"
+            "gateway.publish = publish\n"
+            "from garcon.cli.main import main\n"
+            "raise SystemExit(main())"
+        )
+        argv = [
+            *(sys.executable, "-c", program, "worker", "--no-tls", "--config-dir", str(config)),
+            *("--project-base-dir", str(self.fleet.projects), "--enable-scripted-agent"),
+        ]
+        url = self.reveal(controller, executor_id)
+        worker = self.fleet.start("worker", config, argv, {"GARCON_CONTROLLER_URL": url})
+        self.fleet.await_ready(worker, re.compile("Started without a command gateway"))
+        self.fleet.await_executor(controller, executor_id)
+        self.assertIn("commands on this machine will not work", worker.output.text())
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3)
+        prompt = "run garcon list agents > listed 2>&1; echo $? > status\nsay over"
+        done = self.start(controller, prompt, "--executor", executor_id)
+        self.assertIn("over", done.out)
+        self.assertEqual((self.fleet.projects / "project" / "status").read_text(), "3\n")
+
+    def test_certificate_without_alternative_name(self) -> None:
+        """A trusted certificate that names its host only as a common name is refused."""
+        authority = make_authority(self.fleet.root / "certificates")
+        certificate, key = authority.issue("localhost", alternative_names=False)
+        controller = self.fleet.controller(
+            "--tls-cert", str(certificate), "--tls-private-key", str(key)
+        )
+        port = urlsplit(controller.url).port
+        address = f"wss://localhost:{port}/executor/{{executorId}}"
+        executor_id = self.fleet.executor(controller, *INBOUND, "--advertise-url", address)
+        worker = self.fleet.worker(
+            url=self.reveal(controller, executor_id),
+            environment={"SSL_CERT_FILE": str(authority.certificate)},
+        )
+        found = worker.output.wait_for(re.compile("certificate|subjectAltName|tls", re.I), 15)
+        self.assertIsNotNone(found, worker.output.text())
+        shown = self.executor_snapshot(controller, executor_id)
+        self.assertEqual(shown["availability"], "offline")
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3)
+
+    def test_grant_is_off_until_it_is_given(self) -> None:
+        """Without the grant a worker's account reads nothing; the link itself is up."""
+        controller, worker, executor_id = self.fleet.pair(grant=False)
+        done = self.fleet.garcon(worker, "list", "agents", check=False)
+        self.assert_refused(done, 3, "CLI_ACCESS_DENIED")
+        self.grant(controller, executor_id, True)
+        self.assertIn("scripted", self.fleet.garcon(worker, "list", "agents").out)
+
+    def test_revoked_grant_ends_waiting_commands_but_no_work(self) -> None:
+        """The waiting command is denied; its turn goes on to its end."""
+        controller, worker, executor_id = self.fleet.pair()
+        project = ("--cwd", str(self.fleet.project("project")))
+        waiting = self.fleet.begin(
+            worker, "start", *SCRIPTED, *project, "say one\nsleep 4\nsay two"
+        )
+        assert waiting.stdout is not None
+        chat = waiting.stdout.readline().split()[-1]
+        self.grant(controller, executor_id, False)
+        _, err = waiting.communicate(timeout=30)
+        self.assertEqual(waiting.returncode, 3, err)
+        self.assertIn("CLI_ACCESS_DENIED", err)
+        self.assert_refused(self.start(worker, "say no", check=False), 3, "CLI_ACCESS_DENIED")
+        eventually("the turn's end", lambda: self.said(controller, chat) == ["one", "two"])
+        shown = self.executor_snapshot(controller, executor_id)
+        self.assertEqual(shown["availability"], "ready")
+
+    def grant(self, controller: Service, executor_id: str, given: bool) -> None:
+        """Give or take CLI access."""
+        word = "true" if given else "false"
+        self.fleet.garcon(
+            controller, "executor", "update", executor_id, "--allow-controller-cli", word
+        )
+
+    def test_management_is_a_grant_of_its_own(self) -> None:
+        """CLI access alone creates and reveals no executor."""
+        _, worker, executor_id = self.fleet.pair()
+        for command in (
+            ("executor", "create", *INBOUND[2:], "--label", "more"),
+            ("executor", "connection", executor_id),
+            ("executor", "delete", executor_id),
+        ):
+            done = self.fleet.garcon(worker, *command, check=False)
+            self.assertEqual(done.status, 3, str(done))
+            self.assertIn("CLI_ACCESS_DENIED", done.err)
+
+    def test_the_version_is_the_package_s(self) -> None:
+        """`garcon --version` answers without any service."""
+        controller = self.fleet.controller()
+        self.assertIn(VERSION, self.fleet.garcon(controller, "--version").out)
