@@ -141,7 +141,7 @@ class Demo:
         project = self.fleet.project("demo")
 
         self.show.heading("A turn from the worker's side, through its gateway")
-        prompt = WORKER_PROMPT if self.agent == "scripted" else "Leave a file that says you were here."
+        prompt = WORKER_PROMPT if self.agent == "scripted" else "Leave a file here."
         chat, turn = self.started(worker, project, prompt)
         self.show.step("accepted: durable on the controller, running on the worker")
         self.permission(worker, chat)
