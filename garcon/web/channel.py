@@ -171,6 +171,7 @@ class BoundedChannel(HTTPChannel):
         self.phase = Phase.LINGERING
         self.setRawMode()
         if request is not None:
+            request.refused()
             self.closing(request)
         self._arm(self.site.limits.linger)
         if self._body_length == 0 or waits:

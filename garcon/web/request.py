@@ -45,6 +45,7 @@ class BoundedRequest(Request):
         self._refusal: Outgoing | None = None
         self._body: bytes | bytearray = b""
         self._answering: Deferred[Any] | None = None
+        self._is_refused = False
         self.gone = False
 
     @property
@@ -106,7 +107,7 @@ class BoundedRequest(Request):
     def handleContentChunk(self, data: bytes) -> None:
         """Keep a piece of the body, or refuse the request as too large."""
         admission = self._admission
-        if admission is None:
+        if admission is None or self._is_refused:
             return
         site = self.site
         if len(self._body) + len(data) > admission.limit:
@@ -142,10 +143,18 @@ class BoundedRequest(Request):
     def settle(self) -> None:
         """Free what the admission reserved, once."""
         admission, self._admission = self._admission, None
-        self.site.uploading -= len(self._body)
-        self._body = b""
+        self._forget_body()
         if admission is not None and admission.release is not None:
             admission.release()
+
+    def refused(self) -> None:
+        """It has been answered early: its body is not wanted, also not what is under way."""
+        self._is_refused = True
+        self._forget_body()
+
+    def _forget_body(self) -> None:
+        self.site.uploading -= len(self._body)
+        self._body = b""
 
     # Answering
 

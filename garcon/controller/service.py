@@ -1,0 +1,275 @@
+"""One controller, composed: what there is, in which order it starts, and in which order it ends."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from attrs import field, frozen
+from twisted.internet.defer import CancelledError, Deferred, DeferredList, TimeoutError
+from twisted.logger import Logger
+
+from garcon.contract import limits
+from garcon.controller.bridge.dispatcher import Dispatcher
+from garcon.controller.catalog import Catalogs
+from garcon.controller.chats.service import Chats
+from garcon.controller.executors.service import Executors
+from garcon.controller.handlers import Handlers
+from garcon.controller.http.discovery import Discovery
+from garcon.controller.http.door import Door
+from garcon.controller.http.health import Health
+from garcon.controller.http.identity import Identities
+from garcon.controller.http.listener import Address, Listeners, is_loopback
+from garcon.controller.http.policy import ControllerPolicy
+from garcon.controller.http.router import Router
+from garcon.controller.settings.snapshot import Settings
+from garcon.deferreds import returns_deferred
+from garcon.link.endpoints import Trust
+from garcon.local.descriptors import (
+    Descriptor,
+    new_capability,
+    publish,
+    publish_older,
+    remove_if_ours,
+)
+from garcon.local.leases import Lease
+from garcon.local.roots import ConfigRoot, older_descriptor
+from garcon.runtime.executor import LocalRuntime
+from garcon.runtime.interfaces import IAgent
+from garcon.store.sqlite import SqliteStore
+from garcon.web.exchange import DoorLimits
+from garcon.web.hosts import AllowedHosts
+from garcon.web.site import BoundedSite
+
+STORE_FILE = "garcon.sqlite"
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+_DROP_AFTER = 3.0
+_STEP_TIME = 3.0
+
+
+@frozen
+class Config:
+    """Everything a controller is told, already checked.  A bare directory has no `workspace`."""
+
+    root: ConfigRoot
+    workspace: str | None
+    workspace_dir: str
+    project_base: str
+    address: Address
+    trust: Trust
+    environment: Mapping[str, str] = field(repr=False)
+    public_url: str | None = None
+    public_host: str | None = None
+    allowed_hosts: Sequence[str] = ()
+    disable_auth: bool = False
+    compress: bool = True
+    body_limit: int = limits.HTTP_BODY
+    connections: int = 1_024
+    idle: float = limits.HTTP_IDLE
+
+
+class Controller:
+    """The parts of a controller's process.  The leases are handed over and released at the end."""
+
+    _log = Logger()
+
+    def __init__(
+        self, reactor: Any, config: Config, agents: Sequence[IAgent], leases: Sequence[Lease]
+    ) -> None:
+        self._reactor = reactor
+        self._config = config
+        self._leases = list(leases)
+        self.instance_id = str(uuid4())
+        self._capability = new_capability()
+        self._is_ready = False
+        self._is_stopping = False
+        self._went_well = True
+        self._compose(agents)
+
+    def _compose(self, agents: Sequence[IAgent]) -> None:
+        reactor, config = self._reactor, self._config
+        self.handlers = Handlers()
+        self.store = SqliteStore(os.path.join(config.workspace_dir, STORE_FILE), reactor)
+        self.local = LocalRuntime(
+            reactor,
+            self.instance_id,
+            config.project_base,
+            config.environment,
+            "controller",
+            config.root.path,
+            agents,
+        )
+        self.executors = Executors(
+            reactor,
+            config.workspace_dir,
+            self.instance_id,
+            self.local,
+            config.project_base,
+            config.public_url,
+            config.trust,
+        )
+        self.chats = Chats(
+            self.store, self.executors, self.instance_id, reactor, config.project_base
+        )
+        self.executors.use = self.chats
+        self.dispatcher = Dispatcher(
+            reactor, self.handlers, self.executors, self.instance_id, config.workspace
+        )
+        self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
+        self.catalogs = Catalogs(self.executors, reactor)
+        self.listeners = Listeners(reactor, config.address)
+        self._identities = Identities(self._capability, disable_auth=config.disable_auth)
+        health = Health(self._identities, self._unready)
+        self.door = Door(reactor, self.handlers, health, compress=config.compress)
+
+    # Start
+
+    @returns_deferred
+    async def start_up(self) -> Sequence[str]:
+        """Open the store, load what it holds, listen, publish; fires with the ready lines."""
+        for lease in self._leases:
+            lease.restate()
+        await self.store.open()
+        await self.chats.load()
+        self.executors.load()
+        self._register()
+        # From here on nothing waits, so nobody is served by half a controller.
+        self.listeners.open(self._site(public=True), self._site(public=False))
+        self._publish()
+        self.executors.start()
+        self.dispatcher.open()
+        self._is_ready = True
+        return self._ready_lines()
+
+    def _register(self) -> None:
+        discovery = Discovery(
+            instance_id=self.instance_id,
+            capability=self._capability,
+            server_instance_id=self.instance_id,
+            workspace=self._config.workspace,
+        )
+        settings = Settings(self._config.project_base)
+        for part in (discovery, settings, self.catalogs, self.executors, self.chats):
+            part.register(self.handlers)
+
+    def _site(self, *, public: bool) -> BoundedSite:
+        config = self._config
+        names = list(config.allowed_hosts)
+        if config.public_host:
+            names.append(config.public_host)
+        if not config.address.is_wildcard:
+            names.append(config.address.host)
+        policy = ControllerPolicy(
+            hosts=AllowedHosts(names if public else ()),
+            router=Router(),
+            handlers=self.handlers,
+            identities=self._identities,
+            server_instance_id=self.instance_id,
+            body_limit=config.body_limit,
+            stopping=lambda: self._is_stopping,
+            lane_resource=self.executors.lane_resource() if public else None,
+        )
+        bounds = DoorLimits(connections=config.connections, idle=config.idle)
+        return BoundedSite(
+            self._reactor, policy, self.door.answer, bounds, SECURITY_HEADERS, time.time
+        )
+
+    def _publish(self) -> None:
+        descriptor = Descriptor(
+            role="controller",
+            instance_id=self.instance_id,
+            started_at=int(time.time() * 1000),
+            pid=os.getpid(),
+            base_url=self.listeners.command_url,
+            local_capability=self._capability,
+            workspace_dir=self._config.workspace_dir,
+        )
+        publish(self._config.root.controller_descriptor, descriptor)
+        if self._config.workspace is not None:
+            publish_older(older_descriptor(self._config.workspace_dir), descriptor)
+
+    def _ready_lines(self) -> list[str]:
+        state = "DISABLED" if self._config.disable_auth else "ENABLED"
+        if self._config.disable_auth and not is_loopback(self._config.address.host):
+            self._log.warn(
+                "authentication is disabled and the port is open to other machines: whoever"
+                " reaches it can run commands here"
+            )
+        return [f"Started at {self.listeners.public_url}", f"Authentication: {state}"]
+
+    def _unready(self) -> list[str]:
+        if self._is_stopping:
+            return ["the controller is stopping"]
+        return [] if self._is_ready else ["the controller is starting"]
+
+    # End
+
+    @returns_deferred
+    async def shut_down(self) -> bool:
+        """Refuse, drop, abort, wait, close, retract, release (server.md F.6)."""
+        self._is_stopping = True
+        try:
+            await self._end_parts()
+        finally:
+            self._retract()
+            for lease in reversed(self._leases):
+                lease.release()
+        return self._went_well
+
+    async def _end_parts(self) -> None:
+        self.executors.quiesce()
+        await self._step("stop listening", self.listeners.stop_listening(), 1.0)
+        together = [
+            self._step("drop connections", self.listeners.drop(_DROP_AFTER), _DROP_AFTER + 0.5),
+            self._step("stop the chats", self.chats.shut_down(), _DROP_AFTER + 0.5),
+            self._step("stop the bridge", self.dispatcher.close(), _STEP_TIME),
+        ]
+        await DeferredList(together)
+        await self._settle_mutations()
+        await self._step("stop the catalogs", self.catalogs.tasks.stopService(), 1.0)
+        await self._step("disconnect the executors", self.executors.stop(), _STEP_TIME)
+        await self._step("stop the agents", self.local.stop(), 4.0)
+        await self._step("close the store", self.store.close(), _STEP_TIME)
+
+    async def _settle_mutations(self) -> None:
+        left = self.door.under_way()
+        for work in left:
+            work.cancel()
+        await self._step("end requests", DeferredList(left, consumeErrors=True), 1.0)
+
+    @returns_deferred
+    async def _step(self, what: str, work: Deferred[Any], seconds: float) -> None:
+        """Wait for one step of the end; a step that fails or hangs does not keep the next from
+        running.
+        """
+        try:
+            await work.addTimeout(seconds, self._reactor)
+        except TimeoutError:
+            self._went_well = False
+            self._log.error("could not {what} within {seconds} s", what=what, seconds=seconds)
+        except CancelledError:
+            raise
+        except Exception:
+            self._went_well = False
+            self._log.failure("could not {what}", what=what)
+
+    def _retract(self) -> None:
+        paths = [self._config.root.controller_descriptor]
+        if self._config.workspace is not None:
+            paths.append(older_descriptor(self._config.workspace_dir))
+        for path in paths:
+            try:
+                remove_if_ours(path, self.instance_id)
+            except OSError:
+                self._went_well = False
+                self._log.failure("could not remove {path}", path=path)

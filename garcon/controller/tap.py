@@ -1,0 +1,238 @@
+"""The controller's composition root: its options, its checks before anything starts, and its two
+ways to run.
+
+``twistd garcon-controller`` comes through `makeService`, ``garcon controller`` through `main`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from twisted.python import usage
+
+from garcon.contract import limits
+from garcon.contract.connection_url import parse_public_base
+from garcon.controller.http.listener import Address, is_loopback
+from garcon.controller.service import Config, Controller
+from garcon.errors import GarconError, StartupError
+from garcon.link.endpoints import Trust
+from garcon.local.descriptors import clear
+from garcon.local.files import private_directory
+from garcon.local.leases import Lease, LeaseHeld
+from garcon.local.roots import ConfigRoot, check_workspace_name, older_descriptor, workspace_lease
+from garcon.process import (
+    COMMON,
+    Role,
+    ServiceOptions,
+    Setting,
+    boolean,
+    directory,
+    environment_snapshot,
+    fail_to_start,
+    non_empty,
+    run_in_foreground,
+    take_variable,
+    under_twistd,
+    use_monotonic_clock,
+    whole_number,
+)
+from garcon.runtime.executor import agents_for
+from garcon.web.certificates import server_identity
+
+LEASE_WAIT = 3.0
+"""How long a start waits for a predecessor that is ending (server.md F.4)."""
+
+
+def workspace_name(text: str) -> str:
+    """Parse the name of a workspace."""
+    try:
+        check_workspace_name(text)
+    except StartupError as error:
+        raise ValueError(f"is wrong: {error.text}") from None
+    return text
+
+
+def public_base(text: str) -> str:
+    """Parse the URL at which others reach this controller."""
+    try:
+        return parse_public_base(text)
+    except GarconError as error:
+        raise ValueError(f"is wrong: {error.text}") from None
+
+
+def bind_address(text: str) -> str:
+    """Parse an interface's address; brackets around an IPv6 one are taken off."""
+    return non_empty(text).removeprefix("[").removesuffix("]")
+
+
+class Options(ServiceOptions):
+    """What a controller can be told (server.md F.1, decisions.md 2 and 10)."""
+
+    synopsis = "[options]"
+    longdesc = (
+        "Serve chats and executors. Whoever may use this controller's API or command can have"
+        " agents run commands on its executors."
+    )
+    settings = (
+        Setting(
+            "port",
+            "TCP port, 0 for any free one (8080)",
+            "GARCON_PORT",
+            whole_number(0, 65_535),
+            8080,
+        ),
+        Setting(
+            "bind-address",
+            "address to listen on (127.0.0.1)",
+            "GARCON_BIND_ADDRESS",
+            bind_address,
+            "127.0.0.1",
+        ),
+        Setting(
+            "workspace",
+            "name of the workspace (default)",
+            "GARCON_WORKSPACE",
+            workspace_name,
+            "default",
+        ),
+        Setting(
+            "workspace-dir",
+            "directory of a workspace without a name",
+            "GARCON_WORKSPACE_DIR",
+            directory,
+        ),
+        Setting(
+            "public-url",
+            "URL at which others reach this controller",
+            "GARCON_PUBLIC_URL",
+            public_base,
+        ),
+        Setting(
+            "disable-auth",
+            "let everyone who reaches the port in",
+            "GARCON_DISABLE_AUTH",
+            switch=True,
+        ),
+        Setting(
+            "allow-remote-without-auth",
+            "permit --disable-auth on an address that other machines reach",
+            switch=True,
+        ),
+        Setting("allow-host", "a further Host name to answer to; may be repeated", repeated=True),
+        Setting("tls-cert", "PEM certificate chain: the port is TLS then", parse=directory),
+        Setting("tls-private-key", "PEM private key of the certificate", parse=directory),
+        Setting(
+            "body-limit",
+            "",
+            "GARCON_MAX_REQUEST_BODY_SIZE",
+            whole_number(1),
+            limits.HTTP_BODY,
+            flag=False,
+        ),
+        Setting("connections", "", "GARCON_MAX_CONNECTIONS", whole_number(1), 1_024, flag=False),
+        Setting(
+            "idle",
+            "",
+            "GARCON_HTTP_IDLE_TIMEOUT_SECONDS",
+            whole_number(1),
+            limits.HTTP_IDLE,
+            flag=False,
+        ),
+        Setting("compress", "", "GARCON_HTTP_COMPRESSION", boolean, True, flag=False),
+        *COMMON,
+    )
+
+    def check(self) -> None:
+        """Refuse combinations that cannot be meant."""
+        if (self["tls-cert"] is None) != (self["tls-private-key"] is None):
+            raise usage.UsageError("--tls-cert and --tls-private-key go together")
+        reachable = not is_loopback(self["bind-address"])
+        if self["disable-auth"] and reachable and not self["allow-remote-without-auth"]:
+            raise usage.UsageError(
+                f"--disable-auth lets everyone in who reaches {self['bind-address']}; if that is"
+                " meant, add --allow-remote-without-auth"
+            )
+
+
+def makeService(options: Options, reactor: Any = None) -> Role:
+    """Check everything that can be checked, take the leases, and return the service, not started.
+
+    A failure is one line on standard error and status 1.
+    """
+    twistd = reactor is None
+    if reactor is None:
+        from twisted.internet import reactor as installed
+
+        reactor = installed
+        use_monotonic_clock(reactor)
+    # A worker's secret is not a controller's business, least of all its children's.
+    take_variable("GARCON_CONTROLLER_URL")
+    leases: list[Lease] = []
+    try:
+        service = Role(reactor, _controller(options, reactor, leases))
+    except (GarconError, OSError) as error:
+        for lease in leases:
+            lease.release()
+        fail_to_start(_reason(error))
+    return under_twistd(service) if twistd else service
+
+
+def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controller:
+    environment = environment_snapshot()
+    root = ConfigRoot(options["config-dir"] or "~/.garcon")
+    if options["workspace-dir"] is None:
+        workspace = options["workspace"]
+        workspace_dir = root.workspace(workspace)
+    else:
+        workspace = None
+        workspace_dir = root.workspace_dir(options["workspace-dir"])
+    tls = None
+    if options["tls-cert"] is not None:
+        tls = server_identity(options["tls-cert"], options["tls-private-key"])
+    public_url = options["public-url"]
+    config = Config(
+        root=root,
+        workspace=workspace,
+        workspace_dir=workspace_dir,
+        project_base=options["project-base-dir"] or os.path.expanduser("~"),
+        address=Address(options["bind-address"], options["port"], tls),
+        trust=Trust(),
+        environment=environment,
+        public_url=public_url,
+        public_host=None if public_url is None else urlsplit(public_url).hostname,
+        allowed_hosts=options["allow-host"],
+        disable_auth=options["disable-auth"],
+        compress=options["compress"],
+        body_limit=options["body-limit"],
+        connections=options["connections"],
+        idle=float(options["idle"]),
+    )
+    leases.append(Lease.acquire(root.controller_lease, LEASE_WAIT, "config"))
+    clear(root.controller_descriptor)
+    private_directory(workspace_dir)
+    leases.append(Lease.acquire(workspace_lease(workspace_dir), LEASE_WAIT, "workspace"))
+    if workspace is not None:
+        clear(older_descriptor(workspace_dir))
+    agents = agents_for(
+        reactor,
+        environment,
+        os.path.join(workspace_dir, "agent-data"),
+        options["enable-scripted-agent"],
+    )
+    return Controller(reactor, config, agents, leases)
+
+
+def _reason(error: GarconError | OSError) -> str:
+    if isinstance(error, LeaseHeld):
+        return f"{error.text} ({error.code})"
+    return error.text if isinstance(error, GarconError) else str(error)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a controller in the foreground until it is told to stop; return the exit status."""
+    from twisted.internet import reactor
+
+    return run_in_foreground(Options(), makeService, argv, reactor)
