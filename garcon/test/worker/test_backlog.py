@@ -18,8 +18,7 @@ class Numbering(SynchronousTestCase):
     def sent(self) -> list[Frame]:
         """Take everything that waits."""
         frames = []
-        while (frame := self.backlog.peek()) is not None:
-            self.backlog.sent(frame)
+        while (frame := self.backlog.take()) is not None:
             frames.append(frame)
         return frames
 
@@ -52,6 +51,17 @@ class Numbering(SynchronousTestCase):
         self.backlog.acknowledge("b", 9)
         self.assertEqual(self.backlog.size, 2)
 
+    def test_what_is_put_back_comes_next(self) -> None:
+        """A frame that was not admitted is neither sent nor overtaken."""
+        for stream in ("a", "b"):
+            self.backlog.add(stream, b"x", must=False)
+        frame = self.backlog.take()
+        assert frame is not None
+        self.backlog.put_back(frame)
+        self.backlog.acknowledge("a", 1)
+        self.assertEqual(self.backlog.size, 2)
+        self.assertEqual([frame.binding_id for frame in self.sent()], ["a", "b"])
+
     def test_budget_at_n_and_n_plus_one(self) -> None:
         """A row fits up to the budget exactly; one byte more is refused, and refusing takes no
         number.
@@ -61,11 +71,19 @@ class Numbering(SynchronousTestCase):
         self.assertTrue(self.backlog.add("a", b"fact", must=True))
         self.assertEqual([frame.seq for frame in self.sent()], [1, 2])
 
+    def test_largest_at_n_and_n_plus_one(self) -> None:
+        """What no message of the link can hold is refused, whatever it is."""
+        backlog = Backlog(budget=100, largest=4)
+        backlog.open("a")
+        self.assertTrue(backlog.add("a", b"1234", must=True))
+        self.assertFalse(backlog.add("a", b"12345", must=True))
+        self.assertFalse(backlog.add("a", b"12345", must=False))
+
     def test_a_closed_stream_is_forgotten(self) -> None:
         """Closing frees the budget, drops what was not sent and takes nothing more."""
         self.backlog.add("a", b"0123456789", must=False)
         self.backlog.close("a")
         self.assertEqual(self.backlog.size, 0)
-        self.assertIsNone(self.backlog.peek())
+        self.assertIsNone(self.backlog.take())
         self.assertFalse(self.backlog.add("a", b"x", must=True))
         self.assertTrue(self.backlog.is_drained("a"))

@@ -39,6 +39,8 @@ class Backlog:
     """
 
     budget: int = limits.PRODUCER_RETENTION
+    largest: int = limits.MESSAGE - 64 * limits.KIB
+    """What a message of the link can hold beside its own frame."""
     size: int = field(default=0, init=False)
     _streams: dict[str, _Stream] = field(factory=dict, init=False)
     _unsent: deque[Frame] = field(factory=deque, init=False)
@@ -54,11 +56,13 @@ class Backlog:
             self.size -= sum(len(frame.content) for frame in stream.retained)
 
     def add(self, binding_id: str, content: bytes, *, must: bool) -> bool:
-        """Number and keep an event; False if it does not fit (never with `must`) or its stream is
-        closed.
+        """Number and keep an event; False if there is no room (never with `must`), if no message
+        can hold it, or if its stream is closed.
         """
         stream = self._streams.get(binding_id)
-        if stream is None or (not must and self.size + len(content) > self.budget):
+        if stream is None or len(content) > self.largest:
+            return False
+        if not must and self.size + len(content) > self.budget:
             return False
         stream.last += 1
         frame = Frame(binding_id, stream.last, content)
@@ -67,26 +71,28 @@ class Backlog:
         self.size += len(content)
         return True
 
-    def peek(self) -> Frame | None:
-        """Return the oldest frame that was not sent, or None."""
+    def take(self) -> Frame | None:
+        """Return the oldest frame that was not sent, as sent from now on, or None.
+
+        It stays kept until it is acknowledged, which can happen while it is being handed over.
+        """
         while self._unsent:
-            frame = self._unsent[0]
-            if frame.binding_id in self._streams:
+            frame = self._unsent.popleft()
+            stream = self._streams.get(frame.binding_id)
+            if stream is not None:
+                stream.sent = frame.seq
                 return frame
-            self._unsent.popleft()
         return None
 
-    def sent(self, frame: Frame) -> None:
-        """Note that the frame just peeked at was handed to the link; it stays kept until
-        acknowledged.
-        """
-        if self._unsent and self._unsent[0] is frame:
-            self._unsent.popleft()
-            self._streams[frame.binding_id].sent = frame.seq
+    def put_back(self, frame: Frame) -> None:
+        """The frame just taken was not admitted: it is the next one again."""
+        stream = self._streams.get(frame.binding_id)
+        if stream is not None:
+            stream.sent = frame.seq - 1
+            self._unsent.appendleft(frame)
 
     def acknowledge(self, binding_id: str, seq: int) -> None:
-        """Free a stream's frames up to `seq`; unknown streams and numbers never sent are ignored.
-        """
+        """Free a stream's frames up to `seq`; unknown streams and numbers never sent are ignored."""
         stream = self._streams.get(binding_id)
         if stream is None:
             return

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -22,6 +22,7 @@ from garcon.contract.runs import (
     RunEvent,
     RunFailure,
 )
+from garcon.deferreds import Waiters
 from garcon.errors import GarconError, LimitExceeded, validation
 from garcon.runtime.interfaces import IRunSink
 from garcon.worker.serving.relay import Relay
@@ -89,6 +90,7 @@ class Bindings:
         self._relay = relay
         self._overflowed = overflowed
         self._open: dict[str, Binding] = {}
+        self._delivered: Waiters[None] = Waiters()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -124,7 +126,16 @@ class Bindings:
         binding = self._open.pop(binding_id, None)
         if binding is not None:
             binding.close()
+            if not self._undelivered():
+                self._delivered.fire(None)
         return binding
+
+    def delivered(self) -> Deferred[None]:
+        """Fire once no ended run waits for its last acknowledgement; at once if none does."""
+        return self._delivered.wait() if self._undelivered() else succeed(None)
+
+    def _undelivered(self) -> bool:
+        return any(binding.has_ended for binding in self._open.values())
 
     def of_generation(self, generation: str) -> list[Binding]:
         """List the streams that a session has bound."""

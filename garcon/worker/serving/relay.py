@@ -41,16 +41,14 @@ class Relay:
         self._backlog.close(binding_id)
 
     def publish(self, binding_id: str, content: bytes, *, must: bool) -> bool:
-        """Send an event, now or as soon as the link takes it; False if there is no room to keep it.
-        """
+        """Send an event, now or as soon as the link takes it; False if there is no room to keep it."""
         kept = self._backlog.add(binding_id, content, must=must)
         if kept and self._retry is None:
             self._pump()
         return kept
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> list[str]:
-        """Free what the controller has, and return the named streams that have nothing outstanding.
-        """
+        """Free what the controller has, and return the named streams that have nothing outstanding."""
         for binding_id, seq in acknowledgements.items():
             self._backlog.acknowledge(binding_id, seq)
         return [name for name in acknowledgements if self._backlog.is_drained(name)]
@@ -67,8 +65,8 @@ class Relay:
 
     def _pump(self) -> None:
         self._retry = None
-        while (frame := self._backlog.peek()) is not None:
+        while (frame := self._backlog.take()) is not None:
             if not self._offer(frame.seq, SealedFrame(frame.binding_id, Raw(frame.content))):
+                self._backlog.put_back(frame)
                 self._retry = self._clock.callLater(RETRY, self._pump)
                 return
-            self._backlog.sent(frame)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
-from garcon.deferreds import Tasks
+from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.worker.serving.backlog import Backlog
@@ -25,6 +26,8 @@ class Serving:
     admitted.
     """
 
+    _log = Logger()
+
     def __init__(
         self,
         clock: IReactorTime,
@@ -32,6 +35,7 @@ class Serving:
         offer: Callable[[int, Struct], bool],
         backlog: Backlog | None = None,
     ) -> None:
+        self._clock = clock
         self._tasks = Tasks()
         self._relay = Relay(clock, offer, backlog or Backlog())
         self._bindings = Bindings(self._relay, self._overflowed)
@@ -54,6 +58,15 @@ class Serving:
     def acknowledged(self, acknowledgements: dict[str, int]) -> None:
         """The controller has these frames."""
         self._bindings.acknowledged(acknowledgements)
+
+    @returns_deferred
+    async def delivered(self, seconds: float) -> None:
+        """Fire once the controller has the ends of all runs that have ended, or the time is over."""
+        waiting = self._bindings.delivered()
+        try:
+            await waiting.addTimeout(seconds, self._clock)
+        except TimeoutError:
+            self._log.debug("the controller did not take the ends of all runs in time")
 
     def stop(self) -> Deferred[None]:
         """Offer nothing more and end what is under way."""

@@ -1,0 +1,220 @@
+"""The worker as a process: what it can be told (control.md E.10), and how it is put together."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
+from uuid import uuid4
+
+from twisted.python.usage import UsageError
+
+from garcon.contract.connection_url import (
+    Address,
+    ConnectionUrl,
+    parse_address,
+    parse_connection_url,
+    require_dialling_choice,
+)
+from garcon.errors import GarconError, StartupError
+from garcon.local.descriptors import clear
+from garcon.local.leases import Lease
+from garcon.local.roots import ConfigRoot
+from garcon.process import (
+    COMMON,
+    Role,
+    ServiceOptions,
+    Setting,
+    environment_snapshot,
+    fail_to_start,
+    non_empty,
+    run_in_foreground,
+    under_twistd,
+    use_monotonic_clock,
+    whole_number,
+)
+from garcon.runtime.executor import LocalRuntime
+from garcon.worker.service import Worker
+
+CONTROLLER_URL = "GARCON_CONTROLLER_URL"
+"""Holds the connection URL of a dialling worker, secret included.  There is no option for it."""
+
+_LISTENER_ONLY = ("bind-address", "tls-cert", "tls-private-key")
+
+
+def _address(text: str) -> Address:
+    if "#" in text:
+        raise ValueError("must be an address without a secret")
+    try:
+        return parse_address(text)
+    except GarconError as error:
+        raise ValueError(f"is no worker address: {error.text}") from None
+
+
+class Options(ServiceOptions):
+    """A worker either dials its controller or listens for it."""
+
+    scope = "worker"
+    settings = (
+        *COMMON,
+        Setting(
+            "listen",
+            "wait on this port for the controller to dial (0: any free one)",
+            parse=whole_number(0, 65_535),
+        ),
+        Setting("bind-address", "the address to listen on (default: 127.0.0.1)"),
+        Setting("tls-cert", "the listener's certificate with its intermediates, PEM"),
+        Setting("tls-private-key", "the certificate's private key, PEM"),
+        Setting("no-tls", "listen or dial without TLS; the link stays encrypted", switch=True),
+        Setting(
+            "advertise-url",
+            "the address under which the controller reaches this listener",
+            "GARCON_EXECUTOR_ADVERTISE_URL",
+            _address,
+        ),
+        Setting(
+            "allow-unverified-tls",
+            "dial without verifying the outer TLS certificate",
+            switch=True,
+        ),
+    )
+
+    def __init__(self, environment: MutableMapping[str, str] | None = None) -> None:
+        variables = os.environ if environment is None else environment
+        # First of all, so that nothing that comes later can leak it to a child.
+        self._url_text = variables.pop(CONTROLLER_URL, "").strip()
+        self.dial: ConnectionUrl | None = None
+        super().__init__(variables)
+
+    def getSynopsis(self) -> str:
+        """Say what the options alone cannot."""
+        return f"{super().getSynopsis()}\n\nTo dial, put the connection URL into {CONTROLLER_URL}."
+
+    def check(self) -> None:
+        """Refuse what contradicts itself; no message shows any part of a connection URL."""
+        if self._url_text and self["listen"] is not None:
+            raise UsageError(f"{CONTROLLER_URL} and --listen exclude each other")
+        if self._url_text:
+            self._check_dialling()
+        elif self["listen"] is not None:
+            self._check_listening()
+        else:
+            raise UsageError(
+                f"a worker needs its controller: set {CONTROLLER_URL} to dial it, or --listen"
+            )
+
+    def _check_dialling(self) -> None:
+        for name in _LISTENER_ONLY:
+            if self[name] is not None:
+                raise UsageError(f"--{name} needs --listen")
+        try:
+            dial = parse_connection_url(self._url_text)
+            require_dialling_choice(dial.address, self["no-tls"])
+        except GarconError as error:
+            raise UsageError(f"{CONTROLLER_URL}: {error.text}") from None
+        if self["allow-unverified-tls"] and not dial.address.is_tls:
+            raise UsageError("--allow-unverified-tls needs a wss: connection URL")
+        self.dial, self._url_text = dial, ""
+
+    def _check_listening(self) -> None:
+        certificate, key = self["tls-cert"], self["tls-private-key"]
+        if self["allow-unverified-tls"]:
+            raise UsageError(f"--allow-unverified-tls needs {CONTROLLER_URL}")
+        if (certificate is None) != (key is None):
+            raise UsageError("--tls-cert and --tls-private-key go together")
+        if certificate is None and not self["no-tls"]:
+            raise UsageError("--listen needs --tls-cert and --tls-private-key, or --no-tls")
+        if certificate is not None and self["no-tls"]:
+            raise UsageError("--no-tls contradicts --tls-cert and --tls-private-key")
+        self["bind-address"] = non_empty(self["bind-address"] or "127.0.0.1")
+
+
+LEASE_WAIT = 2.0
+"""A predecessor that is about to end gets this long to do so."""
+
+
+def make_service(options: Options, reactor: Any) -> Role:
+    """Take the lease, clear what a predecessor left, read the listener's files, and compose; or end
+    the process with one line.
+
+    Nothing runs before the service is started.
+    """
+    try:
+        root = ConfigRoot.chosen(options["config-dir"], {})
+        lease = Lease.acquire(root.executor_lease, wait=LEASE_WAIT, role="worker")
+        try:
+            clear(root.executor_descriptor)
+            worker = _compose(options, reactor, root, lease)
+        except BaseException:
+            lease.release()
+            raise
+    except StartupError as error:
+        fail_to_start(error.text, Options.scope)
+    except OSError as error:
+        fail_to_start(str(error), Options.scope)
+    return Role(reactor, worker, Options.scope)
+
+
+def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> Worker:
+    # The snapshot is taken after the connection URL was taken out.
+    environment = environment_snapshot()
+    agents = agents_for(
+        reactor, environment, root.executor_dir, options["enable-scripted-agent"], sys.executable
+    )
+    base = options["project-base-dir"] or os.path.expanduser("~")
+    runtime = LocalRuntime(reactor, str(uuid4()), base, environment, "executor", root.path, agents)
+    secret, dial, plan = _ends(options, root)
+
+    def open_link(events: ILinkEvents, handlers: Mapping[str, Handler]) -> WorkerLink:
+        return WorkerLink(reactor, secret, str(uuid4()), events, handlers, dial)
+
+    def listen(link: ILink) -> LinkListener:
+        assert plan is not None
+        return LinkListener(reactor, plan, LaneResource(link))
+
+    return Worker(
+        reactor,
+        lease,
+        root.executor_descriptor,
+        time.time,
+        runtime,
+        runtime.stop,
+        open_link,
+        None if plan is None else listen,
+    )
+
+
+def _ends(options: Options, root: ConfigRoot) -> tuple[str, DialTarget | None, ListenPlan | None]:
+    """Return the link's secret, and where to dial or how to listen."""
+    if options.dial is not None:
+        return options.dial.secret, DialTarget(options.dial.address), None
+    pair = options["tls-cert"], options["tls-private-key"]
+    tls = None if pair[0] is None else server_identity(*pair)
+    advertised: Address | None = options["advertise-url"]
+    plan = ListenPlan(
+        port=options["listen"],
+        address=options["bind-address"],
+        tls=tls,
+        advertised=None if advertised is None else advertised.url,
+        file=root.executor_listener,
+    )
+    return ensure_secret(root.executor_secret), None, plan
+
+
+def makeService(options: Options) -> Role:
+    """Compose the worker for twistd."""
+    from twisted.internet import reactor
+
+    use_monotonic_clock(reactor)
+    return under_twistd(make_service(options, reactor))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run a worker in the foreground and return its exit status."""
+    # Before the reactor is imported, so that nothing else has seen the connection URL.
+    options = Options()
+    from twisted.internet import reactor
+
+    return run_in_foreground(options, make_service, argv, reactor)
