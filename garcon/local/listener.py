@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 _ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 _LAST = frozenset("AEIMQUYcgkosw048")
 _LARGEST = 64 * 1024
-_LONGEST_URL = 4_096
-_ANY_HOST = ("0.0.0.0", "[::]")
 
 
 class NoListener(StartupError):
@@ -99,27 +97,6 @@ def read_listener(path: Path) -> str:
         or not isinstance(fields.get("tls"), bool)
     ):
         raise StartupError(f"{os.fspath(path)} does not say where the worker listens")
-    return url
-
-
-def connection_url(endpoint: str, secret: str) -> str:
-    """Return the full connection URL of an endpoint; `StartupError` says what is wrong with the
-    endpoint.
-    """
-    scheme, mark, rest = endpoint.partition("://")
-    authority = rest.partition("/")[0].partition("?")[0]
-    if not mark or scheme not in ("ws", "wss") or not authority:
-        raise StartupError("the advertised address must be a full ws:// or wss:// URL")
-    if "#" in endpoint or "@" in authority or not endpoint.isprintable() or " " in endpoint:
-        raise StartupError("the advertised address must have no credentials, fragment or spaces")
-    if any(authority == host or authority.startswith(f"{host}:") for host in _ANY_HOST):
-        raise StartupError(
-            "the worker listens on every interface: name the address others reach it at"
-            " with --advertise-url"
-        )
-    url = f"{endpoint}#secret={secret}"
-    if len(url) > _LONGEST_URL:
-        raise StartupError(f"the connection URL is longer than {_LONGEST_URL} characters")
     return url
 
 

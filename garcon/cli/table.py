@@ -1,0 +1,243 @@
+"""Every command of `garcon`, declared once."""
+
+from __future__ import annotations
+
+from garcon.cli.options import MANY, TRUTH, Command, Option
+
+PERMISSION_MODES = ("default", "acceptEdits", "manualBypass", "bypassPermissions", "plan")
+BYPASS_MODES = frozenset({"manualBypass", "bypassPermissions"})
+REASONING_EFFORTS = ("none", "low", "medium", "high", "xhigh", "max", "ultra")
+STYLES = ("info", "notice", "error", "custom")
+
+CLI_ACCESS = (
+    "CLI access means command execution: who may use the command from a worker may start agents,"
+    " and so run commands, on every machine of the workspace, the controller's own included."
+)
+MANAGEMENT = (
+    "Executor management, on top of CLI access, also lets that worker's account create, change and"
+    " delete executors and read their connection secrets."
+)
+
+JSON = Option("--json", "print one JSON document")
+PRESENTATION = (
+    Option("--message-title", "show the message under this title", "TEXT"),
+    Option("--message-style", "show the message in this style", choices=STYLES),
+    Option("--color", "own colours for light and dark (implies custom)", "HEX[,HEX]"),
+    Option("--collapsible", "show the message's body collapsed"),
+)
+SELECTION = (
+    Option("--model", "model: its value, or its raw name", "MODEL"),
+    Option("--provider", "API provider: id or exact label", "PROVIDER"),
+    Option("--endpoint", "endpoint of that provider", "ENDPOINT"),
+    Option("--permissions", "permission mode", choices=PERMISSION_MODES),
+    Option("--reasoning-effort", "reasoning effort", choices=REASONING_EFFORTS),
+)
+AGENT = Option("--agent", "agent (see `garcon list agents`)", "AGENT")
+EXECUTOR = Option("--executor", "where to run: local or an executor's UUID", "ID")
+START = (
+    AGENT,
+    *SELECTION,
+    EXECUTOR,
+    Option("--cwd", "project directory (default: the current one)", "DIR"),
+    Option("--title", "title of the chat", "TEXT"),
+    Option("--tag", "tag of the chat (repeatable; cli is always set)", "TAG", MANY),
+    Option("--parent", "chat that delegates this one", "CHAT"),
+    Option("--preamble", "preamble to use (repeatable, in order)", "ID", MANY),
+    Option("--no-preamble", "use no preamble"),
+    *PRESENTATION,
+    JSON,
+)
+START_NOTES = (
+    "The prompt `-` is read from standard input; put -- before a prompt that begins with a dash."
+    " On an executor other than the one this command belongs to, --cwd must be an absolute path"
+    " there."
+)
+GRANTS = (
+    Option("--allow-controller-cli", "let the worker use this command", kind=TRUTH),
+    Option("--allow-executor-management", "let it manage executors too", kind=TRUTH),
+)
+DIRECTION = Option("--direction", "who dials", choices=("executor-connects", "controller-connects"))
+CONNECTION_URL = Option("--connection-url", "read the worker's URL from standard input", "-")
+NO_TLS = Option("--no-tls", "allow a ws: address", kind=TRUTH)
+UNVERIFIED = Option("--allow-unverified-tls", "accept any certificate when dialling", kind=TRUTH)
+
+_SECRET_NOTES = (
+    "The connection URL holds a secret: pass it on standard input (--connection-url -), because"
+    " arguments can be seen by other users of the machine."
+)
+
+_ALL = (
+    Command(
+        "start",
+        "<prompt>...",
+        "Start a chat, wait for its first turn and print the answer",
+        "start",
+        options=START,
+        notes=START_NOTES,
+    ),
+    Command(
+        "start-async",
+        "<prompt>...",
+        "Start a chat and return at once",
+        "start",
+        "run_async",
+        START,
+        START_NOTES,
+    ),
+    Command(
+        "resume",
+        "<chat> <prompt>...",
+        "Run another turn in a chat, wait and print the answer",
+        "resume",
+        options=(
+            AGENT,
+            *SELECTION,
+            Option("--title", "new title of the chat", "TEXT"),
+            *PRESENTATION,
+            JSON,
+        ),
+        notes="The chat stays on its executor. Naming another --agent hands the chat over to it.",
+    ),
+    Command(
+        "wait",
+        "<chat>",
+        "Wait for a turn and print its answer",
+        "wait",
+        options=(Option("--turn", "the turn to wait for", "TURN"), JSON),
+        notes="Interrupting the wait stops nothing.",
+    ),
+    Command(
+        "status",
+        "<chat>",
+        "Show a chat, its newest messages and what waits for a decision",
+        "status",
+        options=(Option("--messages", "how many messages, 0 to 200 (default 10)", "N"), JSON),
+    ),
+    Command("stop", "<chat>", "Stop a chat's running turn", "stop", options=(JSON,)),
+    Command(
+        "permission-decision",
+        "<chat> <occurrence> <allow|deny>",
+        "Answer an agent's permission request",
+        "permission",
+        options=(
+            Option("--run", "the run that asks (from `garcon status`)", "RUN"),
+            Option("--server-instance", "the controller that asks", "INSTANCE"),
+            JSON,
+        ),
+        notes="`garcon status` prints this command ready to use for each open request.",
+    ),
+    Command(
+        "list",
+        "<agents|preambles|providers|endpoints|models|permissions|reasoning-efforts>",
+        "List what can be chosen on an executor",
+        "listing",
+        options=(
+            AGENT,
+            Option("--provider", "API provider: id or exact label", "PROVIDER"),
+            Option("--endpoint", "endpoint of that provider", "ENDPOINT"),
+            EXECUTOR,
+            JSON,
+        ),
+    ),
+    Command("executor list", "", "List executors", "executor", "list_executors", options=(JSON,)),
+    Command("executor show", "<id>", "Show one executor", "executor", "show", options=(JSON,)),
+    Command(
+        "executor create",
+        "",
+        "Register a worker",
+        "executor_changes",
+        "create",
+        (
+            Option("--label", "its name", "TEXT"),
+            DIRECTION,
+            Option(
+                "--advertise-url", "address the worker dials ({executorId} is filled in)", "URL"
+            ),
+            CONNECTION_URL,
+            NO_TLS,
+            UNVERIFIED,
+            *GRANTS,
+            JSON,
+        ),
+        f"{CLI_ACCESS} {MANAGEMENT} {_SECRET_NOTES}",
+    ),
+    Command(
+        "executor update",
+        "<id>",
+        "Change an executor's name, grants or connection",
+        "executor_changes",
+        "update",
+        (
+            Option("--label", "its new name", "TEXT"),
+            *GRANTS,
+            DIRECTION,
+            CONNECTION_URL,
+            NO_TLS,
+            UNVERIFIED,
+            JSON,
+        ),
+        "A connection edit names --direction, --connection-url and --no-tls together."
+        f" {CLI_ACCESS} {MANAGEMENT} {_SECRET_NOTES}",
+    ),
+    Command(
+        "executor enable",
+        "<id>",
+        "Let an executor connect",
+        "executor_changes",
+        "enable",
+        (JSON,),
+    ),
+    Command(
+        "executor disable",
+        "<id>",
+        "Disconnect an idle executor",
+        "executor_changes",
+        "disable",
+        (JSON,),
+    ),
+    Command("executor delete", "<id>", "Forget an executor", "executor_changes", "delete", (JSON,)),
+    Command(
+        "executor connection",
+        "<id>",
+        "Reveal an executor's connection URL, secret included",
+        "executor",
+        "connection",
+        (Option("--output", "write it to a new private file instead", "FILE"), JSON),
+    ),
+    Command(
+        "executor wait",
+        "<id>",
+        "Wait until an executor is ready",
+        "executor",
+        "wait",
+        (
+            Option("--ready", "wait for it to be ready"),
+            Option("--timeout", "seconds, 1 to 3600 (default 30)", "SECONDS"),
+            JSON,
+        ),
+    ),
+    Command(
+        "executor connection-url",
+        "",
+        "Reveal the connection URL of the worker that listens on this machine",
+        "executor_local",
+        "connection_url",
+        (
+            Option(
+                "--advertise-url",
+                "address others reach it at (or GARCON_EXECUTOR_ADVERTISE_URL)",
+                "URL",
+            ),
+        ),
+        "Nothing is started and nothing is made: the worker must have listened before.",
+    ),
+)
+
+COMMANDS = {command.words: command for command in _ALL}
+GROUPS = frozenset({"executor"})
+SERVICES = {
+    "controller": ("garcon.controller.tap", "Run the controller in the foreground"),
+    "worker": ("garcon.worker.tap", "Run a worker in the foreground"),
+    "demo": ("garcon.demo", "Show a controller, a worker and two turns, then clean up"),
+}
+"""Commands that are services of their own: the rest of the command line is theirs."""
