@@ -27,6 +27,7 @@ from garcon.process import (
     Role,
     ServiceOptions,
     Setting,
+    directory,
     environment_snapshot,
     fail_to_start,
     non_empty,
@@ -65,8 +66,8 @@ class Options(ServiceOptions):
             parse=whole_number(0, 65_535),
         ),
         Setting("bind-address", "the address to listen on (default: 127.0.0.1)"),
-        Setting("tls-cert", "the listener's certificate with its intermediates, PEM"),
-        Setting("tls-private-key", "the certificate's private key, PEM"),
+        Setting("tls-cert", "PEM certificate chain of the listener", parse=directory),
+        Setting("tls-private-key", "PEM private key of the certificate", parse=directory),
         Setting("no-tls", "listen or dial without TLS; the link stays encrypted", switch=True),
         Setting(
             "advertise-url",

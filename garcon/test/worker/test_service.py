@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.executors import CliContext
@@ -47,6 +48,7 @@ class NoNetwork(MemoryReactorClock):
         raise CannotListenError("127.0.0.1", 0, OSError("not here"))
 
 
+@implementer(ILinkEvents)
 class Controller:
     """A controller's end of the link, with a dispatcher that answers at once."""
 
@@ -255,7 +257,7 @@ class Linked(Cast):
         return client
 
     def test_requests_travel_on_their_lanes(self) -> None:
-        """A bulk and a primary operation arrive on bulk and primary, and their answers come back."""
+        """Bulk and primary operations arrive on bulk and primary, and their answers come back."""
         worker = self.started()
         for method, path, body, lane in (
             ("GET", "/api/v1/chats", b"", "bulk"),

@@ -67,6 +67,9 @@ def error_answer(error: GarconError) -> Outgoing:
     return json_answer(error.status, error.body(), headers)
 
 
+_TOO_LARGE = {lane: error_answer(bridge.request_too_large(lane)) for lane in Lane}
+
+
 def find_route(method: str, path: str) -> tuple[Route, str | None] | None:
     """Return the operation that may be forwarded for a request, and the executor its path names."""
     if not path.startswith(PREFIX + "/"):
@@ -167,7 +170,7 @@ class GatewayPolicy:
             limit,
             Admitted(route, lane, captured, executor_id, expected),
             slot.release,
-            error_answer(bridge.request_too_large(lane)),
+            _TOO_LARGE[lane],
         )
 
 
