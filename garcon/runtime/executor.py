@@ -37,6 +37,7 @@ from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import projects
 from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
+from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.environment import child_environment
 from garcon.runtime.interfaces import IAgent, IAgentSession, IExecutorRuntime, IRunSink
@@ -364,7 +365,7 @@ def agents_for(
     """Make the agents that Garcon ships; those that are not installed stay out of the catalog by
     themselves.
     """
-    agents: list[IAgent] = []
+    agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
     if scripted:
         path = environment.get("PATH", os.defpath)
         agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))

@@ -75,7 +75,7 @@ class Ending:
 
 @implementer(IAgentSession)
 class AgentSession:
-    """One chat's agent.  `invoke` says how to start a process, `converse` makes its conversation."""
+    """One chat's agent: `invoke` says how to start a process, `converse` makes its conversation."""
 
     _log = Logger()
 
