@@ -18,6 +18,7 @@ from garcon.contract.executors import ExecutorSnapshot, MachineServices
 from garcon.contract.ids import LOCAL
 from garcon.controller.executors.authority import Ending, Lease
 from garcon.controller.executors.interfaces import Availability, IExecutors, IExecutorUse
+from garcon.controller.executors.links import controller_links, lane_resource
 from garcon.controller.executors.operations import ExecutorOperations
 from garcon.controller.executors.records import (
     LOCAL_LABEL,

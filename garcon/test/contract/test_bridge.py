@@ -168,7 +168,7 @@ class EnvelopeTests(SynchronousTestCase):
             )
         )
         inner = {"enabled": True}
-        for body in (
+        bodies: tuple[dict[str, Any] | None, ...] = (
             None,
             {},
             {"ui": {}},
@@ -179,7 +179,8 @@ class EnvelopeTests(SynchronousTestCase):
             {"features": {"transcriptSearch": inner}, "ui": {}},
             {"features": {"transcriptSearch": inner, "agentCommands": {}}},
             {"features": {"transcriptSearch": inner | {"x": 1}}},
-        ):
+        )
+        for body in bodies:
             self.refused(http(routes.CHANGE_SETTINGS, body=body), "CLI_ACCESS_DENIED")
 
 

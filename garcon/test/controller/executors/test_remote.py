@@ -1,0 +1,309 @@
+"""The remote runtime: launches, facts, acknowledgements, lost sessions (control.md J.8-J.10)."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import CancelledError, Deferred
+
+from garcon.contract import rpc
+from garcon.contract.catalogs import AgentSettings
+from garcon.contract.messages import AssistantMessage, TranscriptNotice
+from garcon.contract.runs import (
+    Launch,
+    Launched,
+    PermissionResponse,
+    ProjectInspection,
+    RowProduced,
+    RunEnded,
+    RunEvent,
+    SessionStarted,
+)
+from garcon.errors import CallError, GarconError
+from garcon.test.controller.executors.cast import ExecutorsCase, Sink
+from garcon.testing.held_link import HeldGeneration
+
+
+def launch(run: str = "run-1", session: str | None = None) -> Launch:
+    return Launch(
+        chat_id="1700000000000001",
+        run_id=run,
+        binding_id=f"binding-{run}",
+        agent_id="scripted",
+        model="scripted",
+        permission_mode="default",
+        thinking_mode="none",
+        agent_settings=AgentSettings("scripted", 1, {}),
+        project_path="/projects/a",
+        prompt="say hello",
+        agent_session_id=session,
+    )
+
+
+def row(text: str) -> RowProduced:
+    return RowProduced(message=AssistantMessage(timestamp="t", content=text))
+
+
+FINISHED = RunEnded(outcome="finished")
+
+
+class RemoteCase(ExecutorsCase):
+    """One ready executor and its runtime."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.id = self.create()
+        self.link = self.links[self.id]
+        self.generation = self.link.ready("g1")
+        self.runtime = self.executors.runtime(self.id)
+        self.sink = Sink()
+
+    def begin(self, run: str = "run-1", session: str | None = None) -> Deferred[Launched]:
+        """Ask for a launch whose stream is bound already."""
+        d = self.runtime.launch(launch(run, session), self.sink)
+        self.generation.waiting(rpc.BIND).d.callback(rpc.Nothing())
+        return d
+
+    def running(self, run: str = "run-1") -> None:
+        """Launch a run and let its facts through."""
+        d = self.begin(run)
+        self.generation.waiting(rpc.START).d.callback(Launched(run))
+        self.assertEqual(self.successResultOf(d), Launched(run))
+        self.clock.advance(0)
+
+    def produce(self, seq: int, event: RunEvent, run: str = "run-1") -> None:
+        self.link.produce(f"binding-{run}", seq, event)
+
+    def failed(self, d: Deferred[Launched]) -> CallError:
+        error = self.failureResultOf(d, CallError).value
+        assert isinstance(error, CallError)
+        return error
+
+
+class LaunchTests(RemoteCase):
+    """Bind, then start or resume, within 20 s."""
+
+    def test_the_stream_is_bound_first(self) -> None:
+        """Nothing is started before that is confirmed."""
+        d = self.runtime.launch(launch(), self.sink)
+        self.assertEqual(self.generation.made()[1:], ["producers.bind"])
+        bind = self.generation.waiting(rpc.BIND)
+        self.assertEqual(bind.request, rpc.BindingQuery("binding-run-1"))
+        bind.d.callback(rpc.Nothing())
+        self.assertEqual(self.generation.made()[2:], ["execution.start"])
+        self.assertEqual(self.generation.waiting(rpc.START).request, launch())
+        self.assertNoResult(d)
+
+    def test_a_known_session_is_resumed(self) -> None:
+        """By the other method."""
+        self.begin(session="s")
+        self.assertEqual(self.generation.made()[2:], ["execution.resume"])
+
+    def test_facts_wait_for_the_answer(self) -> None:
+        """The caller hears of the launch before the sink hears anything."""
+        d = self.begin()
+        self.produce(1, SessionStarted(agent_session_id="s"))
+        self.produce(2, FINISHED)
+        self.assertEqual(self.sink.events, [])
+        self.generation.waiting(rpc.START).d.callback(Launched("run-1"))
+        self.assertEqual(self.successResultOf(d), Launched("run-1"))
+        self.assertEqual(self.sink.events, [])
+        self.clock.advance(0)
+        self.assertEqual(self.sink.events, [SessionStarted(agent_session_id="s"), FINISHED])
+
+    def test_refused(self) -> None:
+        """The worker's own error is the launch's; no fact ever comes; the stream is closed."""
+        for outcome in ("rejected", "not-dispatched"):
+            d = self.begin()
+            self.produce(1, row("never"))
+            refused = CallError("UNSUPPORTED_AGENT", "no", outcome=outcome)
+            self.generation.waiting(rpc.START).d.errback(refused)
+            self.assertIs(self.failed(d), refused)
+            self.assertEqual(self.generation.made()[-1], "producers.close")
+        self.clock.advance(1)
+        self.assertEqual(self.sink.events, [])
+        self.assertNotIn("execution.abort", self.generation.made())
+
+    def test_unknown_outcome_aborts_best_effort(self) -> None:
+        """It is a failed launch, and whatever may run is asked to end."""
+        d = self.begin()
+        lost = CallError("REPLY_LOST", "x", outcome="unknown")
+        self.generation.waiting(rpc.START).d.errback(lost)
+        self.assertIs(self.failed(d), lost)
+        abort = self.generation.waiting(rpc.ABORT)
+        self.assertEqual(abort.request, rpc.RunQuery("run-1"))
+        abort.d.callback(rpc.Aborted(True))
+        self.assertEqual(self.generation.made()[-1], "producers.close")
+
+    def test_at_20_seconds_and_before(self) -> None:
+        """The wait ends, the call is cancelled and the run aborted."""
+        d = self.begin()
+        start = self.generation.waiting(rpc.START)
+        self.clock.advance(19.9)
+        self.assertNoResult(d)
+        self.clock.advance(0.1)
+        error = self.failed(d)
+        self.assertEqual((error.code, error.outcome), ("EXECUTOR_UNAVAILABLE", "unknown"))
+        self.assertTrue(start.is_cancelled)
+        self.generation.waiting(rpc.ABORT)
+
+    def test_too_slow_before_the_start_was_sent(self) -> None:
+        """Then nothing ran, and that is what is said."""
+        d = self.runtime.launch(launch(), self.sink)
+        self.clock.advance(20)
+        self.assertEqual(self.failed(d).outcome, "not-dispatched")
+        self.assertNotIn("execution.abort", self.generation.made())
+
+    def test_cancelling_aborts(self) -> None:
+        """As the interface promises."""
+        d = self.begin()
+        start = self.generation.waiting(rpc.START)
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        self.assertTrue(start.is_cancelled)
+        self.generation.waiting(rpc.ABORT)
+
+    def test_session_lost_during_the_launch(self) -> None:
+        """The launch fails as unknown, and no end of a run follows."""
+        d = self.begin()
+        self.link.lose()
+        self.assertEqual(self.failed(d).outcome, "unknown")
+        self.clock.advance(30)
+        self.assertEqual(self.sink.events, [])
+
+    def test_session_lost_right_after_the_launch(self) -> None:
+        """The launch stands; its end follows the answer."""
+        d = self.begin()
+        self.generation.waiting(rpc.START).d.callback(Launched("run-1"))
+        self.link.lose()
+        self.successResultOf(d)
+        self.assertEqual(self.sink.events, [])
+        self.clock.advance(0)
+        self.assertIsInstance(self.sink.events[0], RunEnded)
+
+    def test_not_connected(self) -> None:
+        """Nothing is sent."""
+        self.link.lose()
+        d = self.runtime.launch(launch(), self.sink)
+        self.assertEqual(self.failed(d).outcome, "not-dispatched")
+
+
+class FactTests(RemoteCase):
+    """Producer frames of a run."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.running()
+
+    def test_in_order_each_once(self) -> None:
+        """Duplicates are ignored."""
+        for seq, text in ((1, "a"), (2, "b"), (1, "a"), (2, "b"), (3, "c")):
+            self.produce(seq, row(text))
+        self.assertEqual(self.sink.events, [row("a"), row("b"), row("c")])
+
+    def test_a_gap_is_one_notice(self) -> None:
+        """Before the row behind it, and once per run however many gaps there are."""
+        for seq in (1, 3, 4, 7):
+            self.produce(seq, row(str(seq)))
+        notice = self.sink.events[1]
+        assert isinstance(notice, RowProduced)
+        self.assertIsInstance(notice.message, TranscriptNotice)
+        self.assertEqual(
+            [e for e in self.sink.events if e is not notice], [row(n) for n in ("1", "3", "4", "7")]
+        )
+
+    def test_nothing_follows_the_end(self) -> None:
+        """Neither frames nor the session's loss."""
+        self.produce(1, FINISHED)
+        self.produce(2, row("late"))
+        self.produce(1, FINISHED)
+        self.link.lose()
+        self.assertEqual(self.sink.events, [FINISHED])
+
+    def test_acknowledgements_are_batched(self) -> None:
+        """For 250 ms, over all streams; each with its highest number."""
+        self.running("run-2")
+        for seq in (1, 2, 3):
+            self.produce(seq, row("x"))
+        self.produce(1, row("y"), "run-2")
+        self.clock.advance(0.24)
+        self.assertEqual(self.link.acknowledged, [])
+        self.clock.advance(0.02)
+        self.assertEqual(self.link.acknowledged, [{"binding-run-1": 3, "binding-run-2": 1}])
+        self.clock.advance(1)
+        self.assertEqual(len(self.link.acknowledged), 1)
+
+    def test_frames_of_forgotten_runs_are_acknowledged(self) -> None:
+        """So that the worker may forget them too."""
+        self.link.produce("binding-old", 7, row("x"))
+        self.clock.advance(0.25)
+        self.assertEqual(self.link.acknowledged, [{"binding-old": 7}])
+
+    def test_lost_session_ends_each_run_once(self) -> None:
+        """As failed, outcome unknown; a worker that comes back cannot end it again."""
+        self.running("run-2")
+        self.produce(1, row("a"))
+        self.link.lose()
+        ends = [e for e in self.sink.events if isinstance(e, RunEnded)]
+        self.assertEqual(len(ends), 2)
+        for end in ends:
+            assert end.error is not None
+            self.assertEqual((end.outcome, end.error.code), ("failed", "OUTCOME_UNKNOWN"))
+        self.link.ready("g2")
+        self.produce(2, FINISHED)
+        self.assertEqual(len(self.sink.events), 3)
+
+    def test_acknowledgements_do_not_cross_sessions(self) -> None:
+        """What was due on the lost one is not sent on the next."""
+        self.produce(1, row("a"))
+        self.link.lose()
+        self.link.ready("g2")
+        self.clock.advance(1)
+        self.assertEqual(self.link.acknowledged, [])
+
+
+class CallTests(RemoteCase):
+    """The rest of the interface."""
+
+    def answered(self, method: rpc.Method, value: object) -> HeldGeneration:
+        self.generation.waiting(method).d.callback(value)
+        return self.generation
+
+    def test_calls_and_results(self) -> None:
+        """Each is its method's request and the bare result."""
+        catalog = self.runtime.catalog("scripted")
+        self.answered(rpc.CATALOG, rpc.CatalogSnapshot([]))
+        self.assertEqual(self.successResultOf(catalog), ())
+        inspected = ProjectInspection("/projects/a", "key")
+        inspection = self.runtime.inspect_project("a")
+        self.answered(rpc.INSPECT_PROJECT, inspected)
+        self.assertEqual(self.successResultOf(inspection), inspected)
+        aborted = self.runtime.abort("run")
+        self.answered(rpc.ABORT, rpc.Aborted(False))
+        self.assertIs(self.successResultOf(aborted), False)
+        running = self.runtime.running()
+        self.answered(rpc.RUNNING, rpc.RunningSessions(["a"]))
+        self.assertEqual(self.successResultOf(running), ("a",))
+
+    def test_typed_failures_pass(self) -> None:
+        """The worker's codes are the caller's."""
+        d = self.runtime.inspect_project("x")
+        error = CallError("PROJECT_PATH_NOT_FOUND", "no", outcome="rejected", status=404)
+        self.generation.waiting(rpc.INSPECT_PROJECT).d.errback(error)
+        self.assertIs(self.failureResultOf(d, GarconError).value, error)
+
+    def test_what_became_of_a_decision(self) -> None:
+        """Confirmed, never delivered, or unknown: never an exception."""
+        response = PermissionResponse(run_id="r", permission_occurrence_id="p", allow=True)
+        for outcome, delivery in (
+            ("not-dispatched", "not-delivered"),
+            ("rejected", "not-delivered"),
+            ("unknown", "unknown"),
+        ):
+            d = self.runtime.respond(response)
+            error = CallError("X", "x", outcome=outcome)
+            self.generation.waiting(rpc.RESPOND).d.errback(error)
+            self.assertEqual(self.successResultOf(d), delivery)
+        d = self.runtime.respond(response)
+        self.answered(rpc.RESPOND, rpc.Delivered("confirmed"))
+        self.assertEqual(self.successResultOf(d), "confirmed")
+        self.link.lose()
+        self.assertEqual(self.successResultOf(self.runtime.respond(response)), "not-delivered")
