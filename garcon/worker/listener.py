@@ -72,7 +72,7 @@ class LinkListener:
         self._port: IListeningPort | None = None
 
     def start(self) -> str:
-        """Listen, note the address in its file, and return the bound URL; nothing of it is secret."""
+        """Listen, note the address in its file, and return the bound URL, which is no secret."""
         plan = self._plan
         if plan.tls is None:
             port = self._reactor.listenTCP(plan.port, self._site, interface=plan.address)

@@ -32,7 +32,7 @@ LAST_WORDS = 0.5
 
 @implementer(ILinkEvents)
 class Worker:
-    """Everything of the process but its options.  `start_up` and `shut_down` are called once each."""
+    """Everything of the process but its options.  `start_up` and `shut_down` come once each."""
 
     _log = Logger()
 

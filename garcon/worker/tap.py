@@ -19,8 +19,14 @@ from garcon.contract.connection_url import (
     require_dialling_choice,
 )
 from garcon.errors import GarconError, StartupError
+from garcon.link.admission import Admission
+from garcon.link.endpoints import DialTarget, Trust
+from garcon.link.interfaces import Handler, ILink, ILinkEvents
+from garcon.link.link import WorkerLink
+from garcon.link.websocket import LaneResource
 from garcon.local.descriptors import clear
 from garcon.local.leases import Lease
+from garcon.local.listener import ensure_secret
 from garcon.local.roots import ConfigRoot
 from garcon.process import (
     COMMON,
@@ -36,7 +42,9 @@ from garcon.process import (
     use_monotonic_clock,
     whole_number,
 )
-from garcon.runtime.executor import LocalRuntime
+from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.web.certificates import server_identity
+from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
 
 CONTROLLER_URL = "GARCON_CONTROLLER_URL"
@@ -166,14 +174,19 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
     )
     base = options["project-base-dir"] or os.path.expanduser("~")
     runtime = LocalRuntime(reactor, str(uuid4()), base, environment, "executor", root.path, agents)
-    secret, dial, plan = _ends(options, root)
+    secret, dial, plan = _ends(options, root, environment)
 
     def open_link(events: ILinkEvents, handlers: Mapping[str, Handler]) -> WorkerLink:
-        return WorkerLink(reactor, secret, str(uuid4()), events, handlers, dial)
+        link = WorkerLink(reactor, secret, str(uuid4()), events, handlers, dial)
+        link.start()
+        return link
 
     def listen(link: ILink) -> LinkListener:
-        assert plan is not None
-        return LinkListener(reactor, plan, LaneResource(link))
+        assert plan is not None and isinstance(link, WorkerLink)
+        resource = LaneResource(
+            lambda segment: link if segment is None else None, reactor, Admission()
+        )
+        return LinkListener(reactor, plan, resource)
 
     return Worker(
         reactor,
@@ -187,10 +200,16 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
     )
 
 
-def _ends(options: Options, root: ConfigRoot) -> tuple[str, DialTarget | None, ListenPlan | None]:
+def _ends(
+    options: Options, root: ConfigRoot, environment: Mapping[str, str]
+) -> tuple[str, DialTarget | None, ListenPlan | None]:
     """Return the link's secret, and where to dial or how to listen."""
     if options.dial is not None:
-        return options.dial.secret, DialTarget(options.dial.address), None
+        trust = Trust.from_environment(
+            environment.get("SSL_CERT_FILE"), environment.get("SSL_CERT_DIR")
+        )
+        target = DialTarget(options.dial.address.url, trust, options["allow-unverified-tls"])
+        return options.dial.secret, target, None
     pair = options["tls-cert"], options["tls-private-key"]
     tls = None if pair[0] is None else server_identity(*pair)
     advertised: Address | None = options["advertise-url"]

@@ -97,7 +97,7 @@ class GatewayPolicy:
     """The values of ``Host`` that name this gateway; known once it listens."""
 
     def admit(self, incoming: Incoming) -> Admission | Outgoing:
-        """Answer the proof and every refusal at once; admit the rest with a slot and its session."""
+        """Answer the proof and refusals at once; admit the rest with a slot and its session."""
         try:
             self._check_browser(incoming)
             if incoming.path == routes.RUNTIME.path and incoming.method == routes.RUNTIME.method:

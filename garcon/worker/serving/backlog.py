@@ -92,7 +92,7 @@ class Backlog:
             self._unsent.appendleft(frame)
 
     def acknowledge(self, binding_id: str, seq: int) -> None:
-        """Free a stream's frames up to `seq`; unknown streams and numbers never sent are ignored."""
+        """Free a stream's frames up to `seq`; unknown streams and unsent numbers are ignored."""
         stream = self._streams.get(binding_id)
         if stream is None:
             return

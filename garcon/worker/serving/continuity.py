@@ -31,7 +31,7 @@ class IContinuity(Interface):
 @implementer(IContinuity)
 @define(eq=False)
 class EndWithSession:
-    """A run ends with the session that started it: its questions are denied, its agent is stopped."""
+    """A run ends with the session that started it: questions are denied, the agent is stopped."""
 
     _runtime: IExecutorRuntime
     _bindings: Bindings

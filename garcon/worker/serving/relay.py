@@ -41,14 +41,14 @@ class Relay:
         self._backlog.close(binding_id)
 
     def publish(self, binding_id: str, content: bytes, *, must: bool) -> bool:
-        """Send an event, now or as soon as the link takes it; False if there is no room to keep it."""
+        """Send an event, now or as soon as the link takes it; False if it cannot be kept."""
         kept = self._backlog.add(binding_id, content, must=must)
         if kept and self._retry is None:
             self._pump()
         return kept
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> list[str]:
-        """Free what the controller has, and return the named streams that have nothing outstanding."""
+        """Free what the controller has; return those of the streams with nothing outstanding."""
         for binding_id, seq in acknowledgements.items():
             self._backlog.acknowledge(binding_id, seq)
         return [name for name in acknowledgements if self._backlog.is_drained(name)]

@@ -61,7 +61,7 @@ class Serving:
 
     @returns_deferred
     async def delivered(self, seconds: float) -> None:
-        """Fire once the controller has the ends of all runs that have ended, or the time is over."""
+        """Fire once the controller has the ends of all ended runs, or the time is over."""
         waiting = self._bindings.delivered()
         try:
             await waiting.addTimeout(seconds, self._clock)
