@@ -181,19 +181,19 @@ class UpdateTests(ExecutorsCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.id = self.create()
+        self.executor_id = self.create()
         self.edit: dict[str, Any] = {"direction": "executor-connects", "noTls": False}
 
     def record(self) -> Any:
-        return self.executors.registry.get(self.id)
+        return self.executors.registry.get(self.executor_id)
 
     def test_something_must_change(self) -> None:
         """An empty update and unknown keys are refused."""
-        self.refused(self.update(self.id), 400, "VALIDATION_FAILED")
-        self.refused(self.update(self.id, surprise=1), 400, "VALIDATION_FAILED")
-        self.refused(self.update(self.id, label=None), 400, "VALIDATION_FAILED")
+        self.refused(self.update(self.executor_id), 400, "VALIDATION_FAILED")
+        self.refused(self.update(self.executor_id, surprise=1), 400, "VALIDATION_FAILED")
+        self.refused(self.update(self.executor_id, label=None), 400, "VALIDATION_FAILED")
         edit = self.edit | {"surprise": 1}
-        self.refused(self.update(self.id, connection=edit), 400, "VALIDATION_FAILED")
+        self.refused(self.update(self.executor_id, connection=edit), 400, "VALIDATION_FAILED")
 
     def test_unknown_and_local(self) -> None:
         """Both are not found."""
@@ -210,15 +210,15 @@ class UpdateTests(ExecutorsCase):
     def test_label_is_checked_only_when_it_changes(self) -> None:
         """Old duplicates can stay and can be renamed; only the trimmed text counts."""
         self.create("two")
-        self.refused(self.update(self.id, label="TWO"), 400, "VALIDATION_FAILED")
-        self.updated(self.id, label=" one ")
-        self.updated(self.id, label="One")
+        self.refused(self.update(self.executor_id, label="TWO"), 400, "VALIDATION_FAILED")
+        self.updated(self.executor_id, label=" one ")
+        self.updated(self.executor_id, label="One")
         self.assertEqual(self.record().label, "One")
 
     def test_answer_is_the_list(self) -> None:
         """All executors, Local first, with exactly the contract's keys."""
-        _, answer = self.update(self.id, allowControllerCli=True)
-        self.assertEqual([e["id"] for e in answer["executors"]], ["local", self.id])
+        _, answer = self.update(self.executor_id, allowControllerCli=True)
+        self.assertEqual([e["id"] for e in answer["executors"]], ["local", self.executor_id])
         keys = set(ExecutorSnapshot.__struct_encode_fields__)
         for executor in answer["executors"]:
             self.assertEqual(set(executor), keys)
@@ -227,7 +227,7 @@ class UpdateTests(ExecutorsCase):
     def test_without_url_address_and_secret_stay(self) -> None:
         """An inherited address stays inherited across a TLS-only edit."""
         secret = self.record().secret
-        self.updated(self.id, connection=self.edit | {"noTls": True})
+        self.updated(self.executor_id, connection=self.edit | {"noTls": True})
         self.assertEqual(
             (self.record().address, self.record().secret, self.record().no_tls),
             (None, secret, True),
@@ -236,15 +236,15 @@ class UpdateTests(ExecutorsCase):
     def test_without_url_the_direction_stays(self) -> None:
         """Changing it is refused."""
         edit = self.edit | {"direction": "controller-connects"}
-        self.refused(self.update(self.id, connection=edit), 400, "VALIDATION_FAILED")
+        self.refused(self.update(self.executor_id, connection=edit), 400, "VALIDATION_FAILED")
 
     def test_a_url_replaces_address_and_secret(self) -> None:
         """For an inbound executor it becomes an override; with it the direction may change."""
         url = f"wss://h/x#secret={SECRET}"
-        self.updated(self.id, connection=self.edit | {"connectionUrl": url})
+        self.updated(self.executor_id, connection=self.edit | {"connectionUrl": url})
         self.assertEqual((self.record().address, self.record().secret), ("wss://h/x", SECRET))
         edit = {"direction": "controller-connects", "noTls": False, "connectionUrl": url}
-        self.updated(self.id, connection=edit)
+        self.updated(self.executor_id, connection=edit)
         self.assertEqual(self.record().direction, "controller-connects")
 
     def test_tls_rules_hold_for_edits(self) -> None:
@@ -255,12 +255,12 @@ class UpdateTests(ExecutorsCase):
             self.edit | {"allowUnverifiedTls": True},
             {"direction": "executor-connects"},
         ):
-            self.refused(self.update(self.id, connection=edit), 400, "VALIDATION_FAILED")
+            self.refused(self.update(self.executor_id, connection=edit), 400, "VALIDATION_FAILED")
 
     def test_busy_executors_keep_their_connector(self) -> None:
         """Whatever replaces it needs an idle executor: 409, not retryable, nothing changed."""
-        self.use.busy.add(self.id)
-        link = self.links[self.id]
+        self.use.busy.add(self.executor_id)
+        link = self.links[self.executor_id]
         url = f"wss://h/x#secret={SECRET}"
         for body in (
             {"enabled": False},
@@ -275,23 +275,23 @@ class UpdateTests(ExecutorsCase):
             },
         ):
             before = self.record()
-            self.refused(self.update(self.id, **body), 409, "EXECUTOR_IN_USE")
+            self.refused(self.update(self.executor_id, **body), 409, "EXECUTOR_IN_USE")
             self.assertEqual(self.record(), before)
-        answer = self.ask(operations.DELETE_EXECUTOR, None, self.id)
+        answer = self.ask(operations.DELETE_EXECUTOR, None, self.executor_id)
         self.refused(answer, 409, "EXECUTOR_IN_USE")
         self.assertEqual(link.closed, [])
 
     def test_what_needs_no_idleness(self) -> None:
         """Label, grants, and the advertised address of an inbound executor; the link stays."""
-        self.use.busy.add(self.id)
-        self.updated(self.id, label="new")
-        self.updated(self.id, allowControllerCli=True)
-        self.updated(self.id, allowExecutorManagement=True)
+        self.use.busy.add(self.executor_id)
+        self.updated(self.executor_id, label="new")
+        self.updated(self.executor_id, allowControllerCli=True)
+        self.updated(self.executor_id, allowExecutorManagement=True)
         url = f"wss://h/y#secret={self.record().secret}"
-        self.updated(self.id, connection=self.edit | {"connectionUrl": url})
-        self.updated(self.id, enabled=True)
+        self.updated(self.executor_id, connection=self.edit | {"connectionUrl": url})
+        self.updated(self.executor_id, enabled=True)
         self.assertEqual(self.record().address, "wss://h/y")
-        self.assertEqual(self.links[self.id].closed, [])
+        self.assertEqual(self.links[self.executor_id].closed, [])
 
     def test_dialled_target_of_an_outbound_one_needs_idleness(self) -> None:
         """It is another machine, perhaps."""
@@ -310,10 +310,10 @@ class UpdateTests(ExecutorsCase):
 
     def test_delete(self) -> None:
         """The list without it; its link is closed and its id unknown."""
-        status, answer = self.ask(operations.DELETE_EXECUTOR, None, self.id)
+        status, answer = self.ask(operations.DELETE_EXECUTOR, None, self.executor_id)
         self.assertEqual((status, len(answer["executors"])), (200, 1))
-        self.assertEqual(self.links[self.id].closed, ["local-close"])
-        self.assertEqual(self.executors.availability(self.id), "offline")
+        self.assertEqual(self.links[self.executor_id].closed, ["local-close"])
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
 
 
 class GrantTests(ExecutorsCase):
@@ -321,13 +321,13 @@ class GrantTests(ExecutorsCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.id = self.create(allowControllerCli=True, allowExecutorManagement=True)
+        self.executor_id = self.create(allowControllerCli=True, allowExecutorManagement=True)
         self.other = self.create("two")
-        self.me = delegated(self.id)
+        self.me = delegated(self.executor_id)
 
     def test_its_own_label_only(self) -> None:
         """Other keys, and deleting itself, are denied, a label among them or not."""
-        status, _ = self.ask(operations.UPDATE_EXECUTOR, {"label": "x"}, self.id, self.me)
+        status, _ = self.ask(operations.UPDATE_EXECUTOR, {"label": "x"}, self.executor_id, self.me)
         self.assertEqual(status, 200)
         for body in (
             {"allowControllerCli": True},
@@ -335,9 +335,9 @@ class GrantTests(ExecutorsCase):
             {"label": "y", "allowExecutorManagement": True},
             {"connection": {"direction": "executor-connects", "noTls": False}},
         ):
-            answer = self.ask(operations.UPDATE_EXECUTOR, body, self.id, self.me)
+            answer = self.ask(operations.UPDATE_EXECUTOR, body, self.executor_id, self.me)
             self.refused(answer, 403, "CLI_ACCESS_DENIED")
-        answer = self.ask(operations.DELETE_EXECUTOR, None, self.id, self.me)
+        answer = self.ask(operations.DELETE_EXECUTOR, None, self.executor_id, self.me)
         self.refused(answer, 403, "CLI_ACCESS_DENIED")
 
     def test_others_with_the_management_grant(self) -> None:
@@ -352,7 +352,7 @@ class GrantTests(ExecutorsCase):
 
     def test_without_the_management_grant(self) -> None:
         """Listing works, the rest is denied; the second grant counts only while the first is on."""
-        self.updated(self.id, allowControllerCli=False)
+        self.updated(self.executor_id, allowControllerCli=False)
         body = {"label": "x", "direction": "executor-connects"}
         for operation, body_, executor_id in (
             (operations.CREATE_EXECUTOR, body, None),

@@ -138,7 +138,7 @@ class RegistryTests(SynchronousTestCase):
     def test_broken_files_are_quarantined(self) -> None:
         """Whatever is wrong with them; nothing of them is lost."""
         other = entry(id=OTHER)
-        for value in (
+        values: list[object] = [
             [],
             {"version": 1},
             {"version": 0.5, "executors": []},
@@ -157,7 +157,8 @@ class RegistryTests(SynchronousTestCase):
                     entry(connection={"kind": "controller-connects", "targetUrl": "ws://h/"})
                 ],
             },
-        ):
+        ]
+        for value in values:
             self.put(value)
             self.broken()
         with open(self.path, "wb") as f:

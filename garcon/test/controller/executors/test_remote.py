@@ -50,10 +50,10 @@ class RemoteCase(ExecutorsCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.id = self.create()
-        self.link = self.links[self.id]
+        self.executor_id = self.create()
+        self.link = self.links[self.executor_id]
         self.generation = self.link.ready("g1")
-        self.runtime = self.executors.runtime(self.id)
+        self.runtime = self.executors.runtime(self.executor_id)
         self.sink = Sink()
 
     def begin(self, run: str = "run-1", session: str | None = None) -> Deferred[Launched]:

@@ -16,8 +16,8 @@ class AvailabilityTests(ExecutorsCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.id = self.create()
-        self.link = self.links[self.id]
+        self.executor_id = self.create()
+        self.link = self.links[self.executor_id]
 
     def test_as_values(self) -> None:
         """Disabled is offline whatever else holds; held runs are what there is to wait for."""
@@ -43,7 +43,7 @@ class AvailabilityTests(ExecutorsCase):
 
     def test_never_connected(self) -> None:
         """Offline, nothing known."""
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["instanceId"]), ("offline", None))
         self.assertEqual(shown["bulk"], {"availability": "offline", "lastError": None})
         self.assertFalse(any(shown["machineServices"].values()))
@@ -52,19 +52,19 @@ class AvailabilityTests(ExecutorsCase):
         """An authenticated session alone is not ready; its description makes it so."""
         installed = self.link.install("g1")
         self.assertEqual(installed.made(), ["executor.describe"])
-        self.assertEqual(self.executors.availability(self.id), "offline")
-        error = self.assertRaises(GarconError, self.executors.runtime, self.id)
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
+        error = self.assertRaises(GarconError, self.executors.runtime, self.executor_id)
         self.assertEqual(
             (error.code, error.status, error.retryable), ("EXECUTOR_UNAVAILABLE", 503, True)
         )
         installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["instanceId"]), ("ready", "worker-instance"))
         self.assertEqual(shown["projectBasePath"], "/projects")
         self.assertEqual(
             shown["machineServices"], {"files": True, "git": False, "gh": False, "terminals": True}
         )
-        described = self.executors.runtime(self.id).describe()
+        described = self.executors.runtime(self.executor_id).describe()
         self.assertEqual(self.successResultOf(described), DESCRIPTION)
 
     def test_failed_description_is_asked_again(self) -> None:
@@ -72,19 +72,19 @@ class AvailabilityTests(ExecutorsCase):
         installed = self.link.install("g1")
         failed = CallError("PROVIDER_FAILURE", "no", outcome="rejected")
         installed.waiting(rpc.DESCRIBE).d.errback(failed)
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual(shown["availability"], "offline")
         self.assertEqual(shown["lastError"]["code"], "EXECUTOR_UNAVAILABLE")
         self.clock.advance(5)
         installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["lastError"]), ("ready", None))
 
     def test_description_of_a_lost_session_is_void(self) -> None:
         """It is not taken for the next one's."""
         self.link.install("g1")
         self.link.lose()
-        self.assertEqual(self.executors.availability(self.id), "offline")
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
         self.clock.advance(5)
         second = self.link.install("g2")
         self.assertEqual(second.made(), ["executor.describe"])
@@ -93,37 +93,37 @@ class AvailabilityTests(ExecutorsCase):
         """Offline; what was learned of the machine stays known, its instance does not."""
         self.link.ready("g1")
         self.link.lose()
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["instanceId"]), ("offline", None))
         self.assertEqual(shown["projectBasePath"], "/projects")
-        runtime = self.executors.existing(self.id)
+        runtime = self.executors.existing(self.executor_id)
         error = self.failureResultOf(runtime.abort("run"), CallError).value
         self.assertEqual((error.code, error.outcome), ("EXECUTOR_UNAVAILABLE", "not-dispatched"))
 
     def test_last_error_shows_only_while_disconnected(self) -> None:
         """With the failure's kind; it is cleared when the executor becomes ready."""
         self.link.events.link_failed("version-mismatch", "The worker runs another release.")
-        shown = self.snapshot(self.id)["lastError"]
+        shown = self.snapshot(self.executor_id)["lastError"]
         self.assertEqual(shown["code"], "EXECUTOR_UNAVAILABLE")
         self.assertIn("version-mismatch", shown["message"])
         self.link.ready("g1")
-        self.assertIsNone(self.snapshot(self.id)["lastError"])
+        self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
         self.link.lose()
-        self.assertIsNone(self.snapshot(self.id)["lastError"])
+        self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
 
     def test_bulk_never_changes_availability(self) -> None:
         """It has a status and an error of its own."""
         self.link.ready("g1")
         self.link.bulk_phase = "preparing"
         self.link.events.link_failed("socket-closed", "bulk went away")
-        shown = self.snapshot(self.id)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["lastError"]), ("ready", None))
         self.assertEqual(shown["bulk"]["availability"], "connecting")
         self.assertIn("bulk went away", shown["bulk"]["lastError"]["message"])
         self.link.bulk_phase = "ready"
         self.link.events.bulk_changed("ready")
         self.assertEqual(
-            self.snapshot(self.id)["bulk"], {"availability": "ready", "lastError": None}
+            self.snapshot(self.executor_id)["bulk"], {"availability": "ready", "lastError": None}
         )
 
     def test_bulk_phases(self) -> None:
@@ -143,24 +143,24 @@ class AvailabilityTests(ExecutorsCase):
     def test_disabled(self) -> None:
         """Offline at once; its link is gone, and a new one comes with being enabled again."""
         self.link.ready("g1")
-        self.updated(self.id, enabled=False)
-        shown = self.snapshot(self.id)
+        self.updated(self.executor_id, enabled=False)
+        shown = self.snapshot(self.executor_id)
         self.assertEqual((shown["availability"], shown["enabled"]), ("offline", False))
         self.assertEqual(self.link.closed, ["reconfigured"])
         self.assertEqual(len(self.opened), 1)
-        self.updated(self.id, enabled=True)
+        self.updated(self.executor_id, enabled=True)
         self.assertEqual(len(self.opened), 2)
 
     def test_a_replaced_link_waits_for_the_old_one_to_close(self) -> None:
         """There are never two; a link that does not close in time is not waited for for ever."""
         self.link.closing = Deferred()
         edit = {"direction": "executor-connects", "noTls": True}
-        self.updated(self.id, connection=edit)
+        self.updated(self.executor_id, connection=edit)
         self.assertEqual(len(self.opened), 1)
         self.link.closing.callback(None)
         self.assertEqual(len(self.opened), 2)
         self.opened[1].closing = Deferred()
-        self.updated(self.id, connection=edit | {"noTls": False})
+        self.updated(self.executor_id, connection=edit | {"noTls": False})
         self.clock.advance(5)
         self.assertEqual(len(self.opened), 3)
         self.assertEqual(len(self.flushLoggedErrors()), 1)
@@ -168,11 +168,11 @@ class AvailabilityTests(ExecutorsCase):
     def test_a_retired_link_is_not_heard(self) -> None:
         """Whatever it still tells."""
         old = self.link
-        self.updated(self.id, connection={"direction": "executor-connects", "noTls": True})
+        self.updated(self.executor_id, connection={"direction": "executor-connects", "noTls": True})
         old.events.link_failed("socket-error", "late")
         old.install("g9")
-        self.assertIsNone(self.snapshot(self.id)["lastError"])
-        self.assertEqual(self.executors.availability(self.id), "offline")
+        self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
 
 
 class AuthorityTests(ExecutorsCase):
@@ -180,55 +180,55 @@ class AuthorityTests(ExecutorsCase):
 
     def setUp(self) -> None:
         super().setUp()
-        self.id = self.create(allowControllerCli=True)
-        self.link = self.links[self.id]
+        self.executor_id = self.create(allowControllerCli=True)
+        self.link = self.links[self.executor_id]
         self.link.ready("g1")
 
     def refused(self, generation: str, code: str) -> None:  # type: ignore[override]
-        error = self.assertRaises(CallError, self.executors.lease, self.id, generation)
+        error = self.assertRaises(CallError, self.executors.lease, self.executor_id, generation)
         self.assertEqual(error.code, code)
 
     def test_granted(self) -> None:
         """One lease for one generation, with the second grant in it."""
-        lease = self.executors.lease(self.id, "g1")
-        self.assertIs(self.executors.lease(self.id, "g1"), lease)
+        lease = self.executors.lease(self.executor_id, "g1")
+        self.assertIs(self.executors.lease(self.executor_id, "g1"), lease)
         self.assertFalse(lease.management)
-        self.updated(self.id, allowExecutorManagement=True)
+        self.updated(self.executor_id, allowExecutorManagement=True)
         self.assertIsNotNone(lease.ended)
-        self.assertTrue(self.executors.lease(self.id, "g1").management)
+        self.assertTrue(self.executors.lease(self.executor_id, "g1").management)
 
     def test_no_grant(self) -> None:
         """Default off; the link stays up when it is taken away."""
-        lease = self.executors.lease(self.id, "g1")
-        self.updated(self.id, allowControllerCli=False)
+        lease = self.executors.lease(self.executor_id, "g1")
+        self.updated(self.executor_id, allowControllerCli=False)
         self.assertIsNotNone(lease.ended)
         self.refused("g1", "CLI_ACCESS_DENIED")
         self.assertEqual(self.link.closed, [])
-        self.assertEqual(self.executors.availability(self.id), "ready")
+        self.assertEqual(self.executors.availability(self.executor_id), "ready")
 
     def test_revoked_and_enabled_again(self) -> None:
         """The old lease stays dead."""
-        lease = self.executors.lease(self.id, "g1")
-        self.updated(self.id, allowControllerCli=False)
-        self.updated(self.id, allowControllerCli=True)
+        lease = self.executors.lease(self.executor_id, "g1")
+        self.updated(self.executor_id, allowControllerCli=False)
+        self.updated(self.executor_id, allowControllerCli=True)
         self.assertIsNotNone(lease.ended)
-        self.assertIsNot(self.executors.lease(self.id, "g1"), lease)
+        self.assertIsNot(self.executors.lease(self.executor_id, "g1"), lease)
 
     def test_label_changes_end_nothing(self) -> None:
         """They are presentation."""
-        lease = self.executors.lease(self.id, "g1")
-        self.updated(self.id, label="other")
+        lease = self.executors.lease(self.executor_id, "g1")
+        self.updated(self.executor_id, label="other")
         self.assertIsNone(lease.ended)
 
     def test_stale_generation(self) -> None:
         """Only the current one has authority."""
-        lease = self.executors.lease(self.id, "g1")
+        lease = self.executors.lease(self.executor_id, "g1")
         self.link.lose()
         self.assertIsNotNone(lease.ended)
         self.refused("g1", "CLI_CONTROLLER_UNAVAILABLE")
         self.link.ready("g2")
         self.refused("g1", "CLI_CONTROLLER_UNAVAILABLE")
-        self.executors.lease(self.id, "g2")
+        self.executors.lease(self.executor_id, "g2")
 
     def test_not_ready(self) -> None:
         """A session whose description is missing has none yet."""
@@ -238,16 +238,16 @@ class AuthorityTests(ExecutorsCase):
 
     def test_disabled_deleted_unknown(self) -> None:
         """Each ends the lease for good."""
-        lease = self.executors.lease(self.id, "g1")
-        self.updated(self.id, enabled=False)
+        lease = self.executors.lease(self.executor_id, "g1")
+        self.updated(self.executor_id, enabled=False)
         self.assertIsNotNone(lease.ended)
         self.refused("g1", "CLI_CONTROLLER_UNAVAILABLE")
-        self.ask(operations.DELETE_EXECUTOR, None, self.id)
+        self.ask(operations.DELETE_EXECUTOR, None, self.executor_id)
         self.refused("g1", "CLI_ACCESS_DENIED")
 
     def test_stopping(self) -> None:
         """Every lease ends and none is given."""
-        lease = self.executors.lease(self.id, "g1")
+        lease = self.executors.lease(self.executor_id, "g1")
         self.executors.quiesce()
         self.assertIsNotNone(lease.ended)
         self.refused("g1", "CLI_CONTROLLER_UNAVAILABLE")
