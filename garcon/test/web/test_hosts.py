@@ -41,8 +41,8 @@ class HostTests(SynchronousTestCase):
         hosts = AllowedHosts(["Garcon.Example", "10.0.0.5", "[fd00::1]"])
         for value in ("garcon.example", "10.0.0.5:80", "[fd00::1]:80"):
             self.assertTrue(hosts.allows(value), value)
+        self.assertFalse(hosts.allows(None))
         for value in (
-            None,
             "evil.example",
             "127.0.0.1.evil.example",
             "127.0.0.256",

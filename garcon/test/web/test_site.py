@@ -100,7 +100,6 @@ class DoorCase(SynchronousTestCase):
             hostAddress=IPv4Address("TCP", "127.0.0.1", 80),
             peerAddress=IPv4Address("TCP", "127.0.0.9", 5),
         )
-        transport.protocol = channel
         channel.makeConnection(transport)
         return channel, transport
 
@@ -114,7 +113,7 @@ class DoorCase(SynchronousTestCase):
 
     def received(self) -> str:
         """Return what was answered since the last call."""
-        text = self.transport.value().decode("latin-1")
+        text: str = self.transport.value().decode("latin-1")
         self.transport.clear()
         return text
 
@@ -164,7 +163,12 @@ class ExchangeTests(DoorCase):
     def test_requests_on_one_connection_are_answered_in_order(self) -> None:
         """Also when the second comes before the first has its answer."""
         waiting: list[Deferred[Outgoing]] = []
-        self.reply = lambda incoming: waiting.append(Deferred()) or waiting[-1]
+
+        def wait(incoming: Incoming) -> Deferred[Outgoing]:
+            waiting.append(Deferred())
+            return waiting[-1]
+
+        self.reply = wait
         self.send("GET /1 HTTP/1.1", "Host: h")
         self.send("GET /2 HTTP/1.1", "Host: h")
         self.assertEqual(len(waiting), 1)
@@ -184,7 +188,8 @@ class ExchangeTests(DoorCase):
     def test_not_modified_has_no_length(self) -> None:
         """304 and 204 end with their headers."""
         for status in (204, 304):
-            self.reply = lambda incoming, status=status: succeed(Outgoing(status))
+            answer = Outgoing(status)
+            self.reply = lambda incoming, answer=answer: succeed(answer)  # type: ignore[misc]
             self.send("GET / HTTP/1.1", "Host: h")
             self.assertNotIn("Content-Length", self.received())
 
@@ -659,6 +664,7 @@ class _Takeover(Resource):
 
     def render(self, request: Request) -> int:
         """Detach the transport."""
+        assert request.content is not None
         self.taken.append((list(request.postpath or []), request.content.read()))
         request.channel.transport = None
         return NOT_DONE_YET

@@ -1,0 +1,565 @@
+"""The controller's HTTP door as a client meets it, in memory, with small handlers behind it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from typing import Any
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.resource import Resource
+
+from garcon.contract import operations
+from garcon.contract.executors import ExecutorList
+from garcon.controller.handlers import Call, Handlers, Reply
+from garcon.controller.http.discovery import Discovery
+from garcon.controller.http.door import Door
+from garcon.controller.http.health import Health
+from garcon.controller.http.identity import Identities
+from garcon.controller.http.policy import ControllerPolicy
+from garcon.controller.http.router import Router
+from garcon.controller.principals import Principal
+from garcon.errors import GarconError
+from garcon.local.descriptors import new_capability, proof
+from garcon.web.exchange import DoorLimits
+from garcon.web.hosts import AllowedHosts
+from garcon.web.site import BoundedSite
+
+INSTANCE = "5f9a2f4e-0000-4000-8000-000000000001"
+PATH = "/api/v1"
+
+
+class Response:
+    """A parsed answer."""
+
+    def __init__(self, raw: bytes) -> None:
+        head, _, self.body = raw.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split(" ")[1])
+        self.headers = {
+            name.lower(): value for name, _, value in (line.partition(": ") for line in lines)
+        }
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class SmallThreads(Clock):
+    """A clock whose threads run at once."""
+
+    def getThreadPool(self) -> SmallThreads:
+        """Be the pool."""
+        return self
+
+    def callInThreadWithCallback(self, done: Any, f: Any, *args: Any) -> None:
+        """Run in place."""
+        done(True, f(*args))
+
+    def callFromThread(self, f: Any, *args: Any) -> None:
+        """Run in place."""
+        f(*args)
+
+
+class DoorCase(SynchronousTestCase):
+    """A door with accounts on and a few operations."""
+
+    disable_auth = False
+
+    def setUp(self) -> None:
+        self.reactor = SmallThreads()
+        self.capability = new_capability()
+        self.handlers = Handlers()
+        self.calls: list[Call[Any, Any]] = []
+        self.stopping = False
+        self.reply: Any = ExecutorList([])
+        Discovery(
+            instance_id=INSTANCE,
+            capability=self.capability,
+            server_instance_id=INSTANCE,
+            workspace="default",
+        ).register(self.handlers)
+        for operation in (
+            operations.LIST_EXECUTORS,
+            operations.STOP_CHAT,
+            operations.UPDATE_EXECUTOR,
+            operations.TURN_RECEIPT,
+            operations.CHANGE_SETTINGS,
+        ):
+            self.handlers.register(operation, self.handle)
+        self.identities = Identities(self.capability, disable_auth=self.disable_auth)
+        health = Health(self.identities, lambda: ["stopping"] if self.stopping else [])
+        self.door = Door(self.reactor, self.handlers, health)
+        self.lanes = Resource()
+        self.site = self.make_site(self.lanes)
+
+    def make_site(self, lanes: Resource | None) -> BoundedSite:
+        """Make a site, with workers' sockets or without."""
+        policy = ControllerPolicy(
+            hosts=AllowedHosts(["garcon.example"]),
+            router=Router(),
+            handlers=self.handlers,
+            identities=self.identities,
+            server_instance_id=INSTANCE,
+            body_limit=100,
+            stopping=lambda: self.stopping,
+            lane_resource=lanes,
+        )
+        return BoundedSite(self.reactor, policy, self.door.answer, DoorLimits())
+
+    def handle(self, call: Call[Any, Any]) -> Any:
+        """Serve every operation of this test."""
+        self.calls.append(call)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    def begin(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> tuple[Any, StringTransport]:
+        """Send a request over a new connection."""
+        channel = self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5))
+        assert channel is not None
+        transport = StringTransport(hostAddress=IPv4Address("TCP", "127.0.0.1", 80))
+        channel.makeConnection(transport)
+        sent = {"Host": "localhost:1", "Authorization": f"Bearer {self.capability}"}
+        sent.update(headers or {})
+        if body:
+            sent.setdefault("Content-Length", str(len(body)))
+            sent.setdefault("Content-Type", "application/json")
+        lines = [f"{method} {path} HTTP/1.1"]
+        lines += [f"{name}: {value}" for name, value in sent.items() if value]
+        channel.dataReceived("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+        return channel, transport
+
+    def ask(
+        self, method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b""
+    ) -> Response:
+        """Send a request and return its answer."""
+        return Response(self.begin(method, path, headers, body)[1].value())
+
+    def assert_error(self, response: Response, status: int, code: str, retryable: bool) -> None:
+        """Assert that an answer is the standard envelope."""
+        self.assertEqual(response.status, status)
+        self.assertEqual(response.headers["content-type"], "application/json")
+        self.assertEqual(response.json["success"], False)
+        self.assertEqual(response.json["errorCode"], code)
+        self.assertEqual(response.json["retryable"], retryable)
+        self.assertTrue(response.json["error"])
+
+
+class RoutingTests(DoorCase):
+    """Exact paths and methods; everything else does not exist."""
+
+    def test_a_listed_operation_is_served(self) -> None:
+        """JSON, with the operation's status and caching rule."""
+        response = self.ask("GET", f"{PATH}/executors")
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["content-type"], "application/json")
+        self.assertEqual(response.headers["cache-control"], "no-store")
+        self.assertEqual(response.json, {"executors": []})
+
+    def test_head_is_get_without_its_body(self) -> None:
+        """The same headers."""
+        response = self.ask("HEAD", f"{PATH}/executors")
+        self.assertEqual((response.status, response.body), (200, b""))
+        self.assertEqual(response.headers["content-length"], str(len(b'{"executors":[]}')))
+
+    def test_unknown_paths_and_methods_are_not_found(self) -> None:
+        """In plain text, with or without a token."""
+        for method, path in (
+            ("GET", "/"),
+            ("GET", f"{PATH}/nothing"),
+            ("GET", f"{PATH}/executors/"),
+            ("GET", "/api/v2/executors"),
+            ("PUT", f"{PATH}/executors"),
+            ("OPTIONS", f"{PATH}/executors"),
+            ("POST", "/livez"),
+            ("GET", f"{PATH}/models"),
+            ("PATCH", f"{PATH}/executors/a/b"),
+            ("PATCH", f"{PATH}/executors//"),
+            ("get", f"{PATH}/executors"),
+        ):
+            for headers in ({}, {"Authorization": ""}):
+                response = self.ask(method, path, headers)
+                self.assertEqual((response.status, response.body), (404, b"Not found"), path)
+                self.assertTrue(response.headers["content-type"].startswith("text/plain"))
+        self.assertEqual(self.calls, [])
+
+    def test_the_executor_of_a_path_reaches_the_handler(self) -> None:
+        """Its one variable segment."""
+        self.ask("PATCH", f"{PATH}/executors/abc%20d", body=b"{}")
+        self.assertEqual(self.calls[0].executor_id, "abc d")
+
+    def test_the_query_reaches_the_handler(self) -> None:
+        """By its contract names; a repeated one is refused."""
+        self.ask("GET", f"{PATH}/chats/turn-receipt?chatId=1&turnId=t&other=x")
+        self.assertEqual((self.calls[0].query.chat_id, self.calls[0].query.turn_id), ("1", "t"))
+        response = self.ask("GET", f"{PATH}/chats/turn-receipt?chatId=1&chatId=2")
+        self.assert_error(response, 400, "VALIDATION_FAILED", False)
+
+    def test_the_suggested_base_is_the_requests_own(self) -> None:
+        """Scheme and Host."""
+        self.ask("GET", f"{PATH}/executors", {"Host": "garcon.example:81"})
+        self.assertEqual(self.calls[0].base_url, "http://garcon.example:81")
+
+    def test_a_handlers_error_is_the_envelope(self) -> None:
+        """With its status and headers."""
+        self.reply = GarconError("BUSY", "later", status=503, retryable=True, retry_after=3)
+        response = self.ask("GET", f"{PATH}/executors")
+        self.assert_error(response, 503, "BUSY", True)
+        self.assertEqual(response.headers["retry-after"], "3")
+
+    def test_an_unexpected_failure_is_hidden(self) -> None:
+        """The log has it, the answer does not."""
+        self.reply = RuntimeError("private")
+        response = self.ask("GET", f"{PATH}/executors")
+        self.assert_error(response, 500, "INTERNAL_ERROR", True)
+        self.assertNotIn(b"private", response.body)
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+
+class IdentityTests(DoorCase):
+    """Who may ask."""
+
+    def test_the_capability_is_the_local_principal(self) -> None:
+        """Its holder has this machine's authority."""
+        self.ask("GET", f"{PATH}/executors")
+        self.assertEqual(self.calls[0].principal, Principal("local", "local", "local"))
+
+    def test_everyone_else_is_refused(self) -> None:
+        """Without a token, and with any other."""
+        for value in (
+            "",
+            "Bearer",
+            "Bearer ",
+            self.capability,
+            f"bearer {self.capability}",
+            f"Bearer {self.capability}x",
+            f"Bearer {self.capability[:-1]}",
+            f"Bearer  {self.capability}",
+            f"Bearer {self.capability}, Bearer {self.capability}",
+            "Bearer \xff",
+        ):
+            response = self.ask("GET", f"{PATH}/executors", {"Authorization": value})
+            self.assert_error(response, 401, "VALIDATION_FAILED", False)
+            self.assertEqual(response.headers["cache-control"], "no-store")
+        self.assertEqual(self.calls, [])
+
+    def test_a_stranger_uploads_nothing(self) -> None:
+        """The refusal comes from the headers alone."""
+        response = self.ask(
+            "POST", f"{PATH}/chats/stop", {"Authorization": "", "Content-Length": "50"}
+        )
+        self.assertEqual(response.status, 401)
+        self.assertEqual(response.headers["connection"], "close")
+
+
+class OpenDoorTests(DoorCase):
+    """Accounts switched off."""
+
+    disable_auth = True
+
+    def test_everyone_is_the_local_principal(self) -> None:
+        """Whatever token is sent."""
+        for value in ("", "Bearer x"):
+            response = self.ask("GET", f"{PATH}/executors", {"Authorization": value})
+            self.assertEqual(response.status, 200)
+        self.assertEqual(self.calls[1].principal.kind, "local")
+
+
+class FenceTests(DoorCase):
+    """The instance header, the Host header and the end."""
+
+    def test_another_instance_is_refused_before_its_body(self) -> None:
+        """It is not this controller that the invocation began with."""
+        response = self.ask(
+            "POST",
+            f"{PATH}/chats/stop",
+            {"X-Garcon-Server-Instance": "other", "Content-Length": "50"},
+        )
+        self.assert_error(response, 409, "CLI_CONTROLLER_CHANGED", False)
+        self.assertEqual(self.calls, [])
+
+    def test_this_instance_and_none_pass(self) -> None:
+        """The header is checked when it is sent."""
+        for headers in ({"X-Garcon-Server-Instance": INSTANCE}, {}):
+            self.assertEqual(self.ask("GET", f"{PATH}/executors", headers).status, 200)
+
+    def test_the_fence_is_no_credential(self) -> None:
+        """Knowing the instance opens nothing."""
+        headers = {"X-Garcon-Server-Instance": INSTANCE, "Authorization": ""}
+        self.assertEqual(self.ask("GET", f"{PATH}/executors", headers).status, 401)
+
+    def test_foreign_hosts_are_refused(self) -> None:
+        """A page that resolves its name to this machine gets nothing, not even a proof."""
+        for host, status in (
+            ("garcon.example", 200),
+            ("127.0.0.1:9", 200),
+            ("evil.example", 403),
+            ("", 403),
+        ):
+            response = self.ask("GET", f"{PATH}/openapi.json", {"Host": host})
+            self.assertEqual(response.status, status, host)
+
+    def test_workers_sockets_are_exempt(self) -> None:
+        """Their pre-shared key decides; a plain request there is no route."""
+        path = f"/executor/{INSTANCE}"
+        self.assertEqual(self.ask("GET", path, {"Host": "evil.example"}).status, 404)
+        upgrade = {"Host": "evil.example", "Upgrade": "websocket", "Connection": "Upgrade"}
+        response = self.ask("GET", path, upgrade)
+        # The resource of this test has no child, and says so in its own way.
+        self.assertNotEqual(response.body, b"Not found")
+
+    def test_the_commands_own_port_takes_no_workers(self) -> None:
+        """The path does not exist there."""
+        self.site = self.make_site(None)
+        response = self.ask("GET", f"/executor/{INSTANCE}", {"Upgrade": "websocket"})
+        self.assertEqual((response.status, response.body), (404, b"Not found"))
+
+    def test_a_stopping_controller_says_so(self) -> None:
+        """And the client may come again."""
+        self.stopping = True
+        self.assert_error(self.ask("GET", f"{PATH}/executors"), 503, "SERVER_SHUTTING_DOWN", True)
+        self.assertEqual(self.calls, [])
+
+    def test_bodies_of_the_limit_and_one_more(self) -> None:
+        """N bytes are taken, N+1 are a bare 413."""
+        body = b"{" + b" " * 98 + b"}"
+        self.assertEqual(self.ask("PUT", f"{PATH}/app/settings", body=body).status, 200)
+        for more in ({}, {"Expect": "100-continue"}):
+            response = self.ask("PUT", f"{PATH}/app/settings", more, body + b" ")
+            self.assertEqual((response.status, response.body), (413, b""))
+
+
+class JsonTests(DoorCase):
+    """What counts as a body."""
+
+    def body_of(self, content_type: str, body: bytes) -> Any:
+        """Send a settings patch and return what the handler saw, or the answer."""
+        self.calls.clear()
+        response = self.ask("PUT", f"{PATH}/app/settings", {"Content-Type": content_type}, body)
+        return self.calls[0].body.ui if self.calls else response
+
+    def test_json_by_its_content_type(self) -> None:
+        """In any case and with parameters."""
+        for kind in ("application/json", "Application/JSON; charset=utf-8"):
+            self.assertEqual(self.body_of(kind, b'{"ui":{"a":1}}'), {"a": 1})
+
+    def test_everything_else_is_an_empty_object(self) -> None:
+        """Another type, or nothing at all."""
+        self.assertIsNone(self.body_of("text/plain", b'{"ui":{"a":1}}'))
+        self.ask("PUT", f"{PATH}/app/settings")
+        self.assertIsNone(self.calls[-1].body.ui)
+
+    def test_broken_json(self) -> None:
+        """The fixed text of the contract."""
+        for body in (b"{", b'{"a":\xff}', b"[" * 90):
+            response = self.body_of("application/json", body)
+            self.assert_error(response, 400, "VALIDATION_FAILED", False)
+            self.assertEqual(response.json["error"], "Malformed JSON")
+
+    def test_json_that_is_no_object(self) -> None:
+        """No operation takes one."""
+        for body in (b"[]", b"null", b"3"):
+            response = self.body_of("application/json", body)
+            self.assert_error(response, 400, "VALIDATION_FAILED", False)
+
+
+class DiscoveryTests(DoorCase):
+    """What a client learns before and after it shows its token."""
+
+    CHALLENGE = "A" * 43
+
+    def test_the_proof_needs_no_token(self) -> None:
+        """It shows that this process wrote its descriptor."""
+        response = self.ask(
+            "GET", f"{PATH}/runtime?challenge={self.CHALLENGE}", {"Authorization": ""}
+        )
+        self.assertEqual(response.status, 200)
+        self.assertEqual(response.headers["cache-control"], "no-store")
+        self.assertEqual(
+            response.json,
+            {
+                "schemaVersion": 1,
+                "instanceId": INSTANCE,
+                "proof": proof(self.capability, INSTANCE, self.CHALLENGE),
+            },
+        )
+
+    def test_a_bad_challenge(self) -> None:
+        """Anything but 43 base64url characters is 400, and not cached either."""
+        for challenge in ("", "A" * 42, "A" * 44, "A" * 42 + "%2B", "A" * 42 + "%3D"):
+            response = self.ask("GET", f"{PATH}/runtime?challenge={challenge}")
+            self.assertEqual(response.status, 400)
+            self.assertEqual(list(response.json), ["error"])
+            self.assertEqual(response.headers["cache-control"], "no-store")
+
+    def test_the_context(self) -> None:
+        """The instance, Local as the default executor, the workspace's name."""
+        response = self.ask("GET", f"{PATH}/cli/context")
+        self.assertEqual(
+            response.json,
+            {
+                "serverInstanceId": INSTANCE,
+                "defaultExecutorId": "local",
+                "workspaceName": "default",
+            },
+        )
+        self.assertEqual(response.headers["cache-control"], "no-store")
+        self.assertEqual(self.ask("GET", f"{PATH}/cli/context", {"Authorization": ""}).status, 401)
+
+    def test_the_description_is_open(self) -> None:
+        """And lists every operation."""
+        response = self.ask("GET", f"{PATH}/openapi.json", {"Authorization": ""})
+        paths = response.json["paths"]
+        self.assertEqual(
+            sum(len(methods) for methods in paths.values()), len(operations.OPERATIONS)
+        )
+        self.assertIn("patch", paths["/api/v1/executors/{executorId}"])
+
+    def test_health(self) -> None:
+        """Alive, ready, and why not: the reasons are for a principal only."""
+        no_token = {"Authorization": ""}
+        self.assertEqual(self.ask("GET", "/livez", no_token).body, b"ok")
+        self.assertEqual(self.ask("GET", "/readyz", no_token).status, 200)
+        self.assertEqual(self.ask("GET", "/readyz?verbose", no_token).status, 401)
+        self.stopping = True
+        self.assertEqual(self.ask("GET", "/livez", no_token).status, 200)
+        self.assertEqual(self.ask("GET", "/readyz", no_token).status, 503)
+        verbose = self.ask("GET", "/readyz?verbose")
+        self.assertEqual(verbose.json, {"ready": False, "reasons": ["stopping"]})
+
+
+class MutationTests(DoorCase):
+    """A client that leaves does not undo what it began."""
+
+    STOP = b'{"clientRequestId":"a","chatId":"b"}'
+
+    def test_a_read_is_cancelled(self) -> None:
+        """Nobody else needs it."""
+        cancelled: list[bool] = []
+        self.reply = Deferred(lambda d: cancelled.append(True))
+        channel, _ = self.begin("GET", f"{PATH}/executors")
+        channel.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(cancelled, [True])
+
+    def test_a_mutation_runs_to_its_end(self) -> None:
+        """And is known to be under way until then."""
+        cancelled: list[bool] = []
+        work = self.reply = Deferred(lambda d: cancelled.append(True))
+        channel, transport = self.begin("POST", f"{PATH}/chats/stop", body=self.STOP)
+        channel.connectionLost(Failure(ConnectionDone()))
+        self.assertEqual(cancelled, [])
+        self.assertEqual(len(self.door.under_way()), 1)
+        work.callback(Reply(None))
+        self.assertEqual(self.door.under_way(), [])
+        self.assertEqual(transport.value(), b"")
+
+    def test_a_mutation_answers_who_waits(self) -> None:
+        """The ordinary case."""
+        work = self.reply = Deferred()
+        _, transport = self.begin("POST", f"{PATH}/chats/stop", body=self.STOP)
+        work.callback(Reply({"a": 1}))
+        self.assertEqual(Response(transport.value()).json, {"a": 1})
+
+
+class CompressionTests(DoorCase):
+    """Answers of 1024 bytes and more, as the client likes them (the table of server.md F.8)."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reply = Reply({"text": "x" * 2_000})
+
+    def coding(self, accept: str, **headers: str) -> str | None:
+        """Return the coding of an answer."""
+        response = self.ask("GET", f"{PATH}/executors", {"Accept-Encoding": accept, **headers})
+        return response.headers.get("content-encoding")
+
+    def test_the_choice(self) -> None:
+        """By quality, ties in our order; br is never chosen."""
+        for accept, coding in (
+            ("gzip", "gzip"),
+            ("deflate", "deflate"),
+            ("br", None),
+            ("identity", None),
+            ("deflate, gzip", "gzip"),
+            ("gzip;q=0.5, deflate", "deflate"),
+            ("gzip;q=0, deflate;q=0", None),
+            ("*", "gzip"),
+            ("*;q=0.5, gzip;q=0", "zstd" if self.has_zstd() else "deflate"),
+            ("GZIP ; Q=1", "gzip"),
+            ("gzip;q=x", None),
+        ):
+            self.assertEqual(self.coding(accept), coding, accept)
+
+    def has_zstd(self) -> bool:
+        """Whether this interpreter has Zstandard."""
+        from garcon.controller.http.compression import ENCODERS
+
+        return "zstd" in ENCODERS
+
+    def test_what_is_sent_decodes(self) -> None:
+        """With the right length, and a word to caches."""
+        for coding, decode in (("gzip", gzip.decompress), ("deflate", zlib.decompress)):
+            response = self.ask("GET", f"{PATH}/executors", {"Accept-Encoding": coding})
+            self.assertEqual(json.loads(decode(response.body)), {"text": "x" * 2_000})
+            self.assertEqual(response.headers["content-length"], str(len(response.body)))
+            self.assertEqual(response.headers["vary"], "Accept-Encoding")
+
+    def test_large_answers_are_coded_elsewhere(self) -> None:
+        """The same, over a thread."""
+        self.reply = Reply({"text": "x" * 200_000})
+        self.assertEqual(self.coding("gzip"), "gzip")
+
+    def test_small_answers_are_left_alone(self) -> None:
+        """1023 bytes are, 1024 are not."""
+        self.reply = Reply("x" * 1_021)
+        self.assertIsNone(self.coding("gzip"))
+        self.reply = Reply("x" * 1_022)
+        self.assertEqual(self.coding("gzip"), "gzip")
+
+    def test_who_cannot_decode_is_told_what_it_depends_on(self) -> None:
+        """Eligible but unmatched answers still vary."""
+        response = self.ask("GET", f"{PATH}/executors")
+        self.assertEqual(response.headers["vary"], "Accept-Encoding")
+
+    def test_what_is_skipped(self) -> None:
+        """HEAD, ranges, and answers that forbid it."""
+        self.assertIsNone(self.coding("gzip", Range="bytes=0-1"))
+        head = self.ask("HEAD", f"{PATH}/executors", {"Accept-Encoding": "gzip"})
+        self.assertNotIn("content-encoding", head.headers)
+        self.reply = Reply({"text": "x" * 2_000}, headers={"Cache-Control": "no-transform"})
+        self.assertIsNone(self.coding("gzip"))
+
+    def test_a_strong_tag_becomes_weak(self) -> None:
+        """Another coding is another representation."""
+        self.reply = Reply({"text": "x" * 2_000}, headers={"ETag": '"a"'})
+        response = self.ask("GET", f"{PATH}/executors", {"Accept-Encoding": "gzip"})
+        self.assertEqual(response.headers["etag"], 'W/"a"')
+
+    def test_what_the_client_has_already(self) -> None:
+        """A known tag is 304 without a body, with the same headers."""
+        headers = {"ETag": 'W/"a"', "Cache-Control": "private, no-cache"}
+        self.reply = Reply({"text": "x" * 2_000}, headers=headers)
+        for known, status in (
+            ('W/"a"', 304),
+            ('"b", "a"', 304),
+            ("*", 304),
+            ('W/"b"', 200),
+            ("a", 200),
+        ):
+            response = self.ask("GET", f"{PATH}/executors", {"If-None-Match": known})
+            self.assertEqual(response.status, status, known)
+            self.assertEqual(response.headers["etag"], 'W/"a"')
+        response = self.ask("GET", f"{PATH}/executors", {"If-None-Match": "*"})
+        self.assertEqual(response.body, b"")
+        self.assertEqual(response.headers["cache-control"], "private, no-cache")
