@@ -30,6 +30,8 @@ class BoundedSite(Site):
     _log = Logger()
 
     displayTracebacks = False
+    # The factory's own start and stop lines say nothing to an operator.
+    noisy = False
 
     def __init__(
         self,
