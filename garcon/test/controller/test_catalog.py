@@ -1,0 +1,193 @@
+"""``GET /models``: snapshots, tags, failures."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.contract import operations
+from garcon.contract.catalogs import AgentEntry, AgentSettings, Catalog, Model
+from garcon.controller.catalog import SNAPSHOT_AGE, Catalogs, encode
+from garcon.controller.handlers import Answer, Handlers
+from garcon.controller.principals import LOCAL_PRINCIPAL
+from garcon.errors import GarconError
+
+REMOTE = "5f9a2f4e-0000-4000-8000-000000000001"
+
+
+def agent(name: str, *models: str) -> AgentEntry:
+    """Return an entry."""
+    return AgentEntry(
+        id=name,
+        label=name.title(),
+        supported_permission_modes=["default"],
+        supported_thinking_modes=["none"],
+        default_settings=AgentSettings(name, 1, {}),
+        default_model=models[0],
+        models=[Model(model, model) for model in models],
+    )
+
+
+@define(eq=False)
+class _Runtime:
+    """An executor that has two agents, and counts how often it is asked."""
+
+    asked: int = 0
+    waiting: Deferred[tuple[AgentEntry, ...]] | None = None
+    entries: tuple[AgentEntry, ...] = field(
+        factory=lambda: (agent("claude", "b", "a"), agent("acp", "m"))
+    )
+
+    def catalog(self, agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
+        """List."""
+        self.asked += 1
+        if self.waiting is not None:
+            return self.waiting
+        if agent_id is None:
+            return succeed(self.entries)
+        found = tuple(entry for entry in self.entries if entry.id == agent_id)
+        return succeed(found) if found else fail(GarconError("UNSUPPORTED_AGENT", "no"))
+
+
+@define(eq=False)
+class _Executors:
+    """Local only."""
+
+    local: _Runtime
+
+    def runtime(self, executor_id: str) -> Any:
+        """Find."""
+        if executor_id != "local":
+            raise GarconError("EXECUTOR_NOT_FOUND", "unknown", status=404)
+        return self.local
+
+
+class CatalogTests(SynchronousTestCase):
+    """One executor's catalog."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.runtime = _Runtime()
+        executors: Any = _Executors(self.runtime)
+        self.catalogs = Catalogs(executors, self.clock)
+        self.handlers = Handlers()
+        self.catalogs.register(self.handlers)
+
+    def ask(self, *query: tuple[str, str]) -> Deferred[Answer]:
+        """Ask."""
+        return self.handlers.run(operations.MODELS, LOCAL_PRINCIPAL, query=query)
+
+    def answer(self, *query: tuple[str, str]) -> Answer:
+        """Ask and return the answer."""
+        return self.successResultOf(self.ask(*query))
+
+    def test_the_whole_catalog(self) -> None:
+        """With its tag and caching rule."""
+        answer = self.answer()
+        catalog = json.loads(answer.body)["catalog"]
+        self.assertEqual([entry["id"] for entry in catalog["agents"]], ["claude", "acp"])
+        self.assertEqual(catalog["apiProviders"], [])
+        self.assertEqual(answer.headers["Cache-Control"], "private, no-cache")
+        self.assertRegex(answer.headers["ETag"], r'^W/"model-catalog:[A-Za-z0-9_-]{43}"$')
+
+    def test_a_snapshot_is_kept_for_a_minute(self) -> None:
+        """Then the executor is asked again."""
+        self.answer()
+        self.clock.advance(SNAPSHOT_AGE - 1)
+        self.answer(("executorId", "local"))
+        self.assertEqual(self.runtime.asked, 1)
+        self.clock.advance(1)
+        self.answer()
+        self.assertEqual(self.runtime.asked, 2)
+
+    def test_concurrent_requests_share_one_look(self) -> None:
+        """Each gets its answer, also when another gives up."""
+        self.runtime.waiting = Deferred()
+        first, second, third = self.ask(), self.ask(), self.ask()
+        first.cancel()
+        self.failureResultOf(first)
+        self.runtime.waiting.callback(self.runtime.entries)
+        self.assertEqual(self.successResultOf(second), self.successResultOf(third))
+        self.assertEqual(self.runtime.asked, 1)
+
+    def test_a_failed_look_is_not_kept(self) -> None:
+        """Everyone who waited hears of it, and the next request tries again."""
+        self.runtime.waiting = Deferred()
+        first, second = self.ask(), self.ask()
+        self.runtime.waiting.errback(GarconError("EXECUTOR_UNAVAILABLE", "down", status=503))
+        for d in (first, second):
+            self.assertEqual(self.successResultOf(d).status, 503)
+        self.runtime.waiting = None
+        self.assertEqual(self.answer().status, 200)
+
+    def test_an_invalidated_look_is_not_kept(self) -> None:
+        """What was asked for before the change must not answer for after it."""
+        waiting = self.runtime.waiting = Deferred()
+        first = self.ask()
+        self.catalogs.invalidate("local")
+        self.runtime.waiting = None
+        waiting.callback(self.runtime.entries)
+        self.assertEqual(self.successResultOf(first).status, 200)
+        self.answer()
+        self.assertEqual(self.runtime.asked, 2)
+        self.catalogs.invalidate("local")
+        self.answer()
+        self.assertEqual(self.runtime.asked, 3)
+
+    def test_one_agent_bypasses_the_snapshot(self) -> None:
+        """And comes alone, without a tag."""
+        self.answer()
+        answer = self.answer(("agent", "acp"))
+        self.assertEqual([a["id"] for a in json.loads(answer.body)["catalog"]["agents"]], ["acp"])
+        self.assertNotIn("ETag", answer.headers)
+        self.assertEqual(self.runtime.asked, 2)
+
+    def test_an_unknown_agent(self) -> None:
+        """Is named, with those there are."""
+        answer = self.answer(("agent", "nobody"))
+        self.assertEqual(answer.status, 400)
+        error = json.loads(answer.body)["error"]
+        for word in ("nobody", "acp, claude"):
+            self.assertIn(word, error)
+
+    def test_executors(self) -> None:
+        """A malformed id is 400; an unknown one never falls back to Local."""
+        self.assertEqual(self.answer(("executorId", "other")).status, 400)
+        self.assertEqual(self.answer(("executorId", "")).status, 400)
+        self.assertEqual(self.answer(("executorId", REMOTE)).status, 404)
+        self.assertEqual(self.runtime.asked, 0)
+
+    def test_the_tag_does_not_depend_on_order(self) -> None:
+        """Only on what the catalog says."""
+        one = encode(Catalog([agent("a", "x", "y"), agent("b", "z")]))[1]
+        same = agent("a", "x", "y")
+        turned = encode(
+            Catalog(
+                [
+                    agent("b", "z"),
+                    AgentEntry(
+                        id=same.id,
+                        label=same.label,
+                        supported_permission_modes=same.supported_permission_modes,
+                        supported_thinking_modes=same.supported_thinking_modes,
+                        default_settings=same.default_settings,
+                        default_model=same.default_model,
+                        models=list(reversed(same.models)),
+                    ),
+                ]
+            )
+        )[1]
+        self.assertEqual(one, turned)
+        self.assertNotEqual(one, encode(Catalog([agent("a", "x"), agent("b", "z")]))[1])
+
+    def test_stopping_ends_a_look(self) -> None:
+        """And whoever waited for it."""
+        self.runtime.waiting = Deferred()
+        waiting = self.ask()
+        self.successResultOf(self.catalogs.tasks.stopService())
+        self.failureResultOf(waiting)
