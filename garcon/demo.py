@@ -16,12 +16,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from attrs import define, field
 
 from garcon.contract.version import VERSION
 from garcon.testing.certificates import make_authority
+from garcon.testing.claude_code import scripted_environment
 from garcon.testing.fleet import Finished, Fleet, Service, eventually, expect
 
 WORKER_PROMPT = "say I am on the worker.\nask uname -s\nsay Done, with your permission."
@@ -90,12 +90,11 @@ class Demo:
             *("--tls-cert", str(certificate), "--tls-private-key", str(key)),
             environment=self.environment,
         )
-        port = urlsplit(controller.url).port
         self.show.step(f"the controller is ready: {controller.url}")
         made = self.type(
             controller,
             *("executor", "create", "--label", "workshop", "--direction", "executor-connects"),
-            *("--advertise-url", f"wss://localhost:{port}/executor/{{executorId}}"),
+            *("--advertise-url", f"wss://localhost:{controller.port}/executor/{{executorId}}"),
             *("--allow-controller-cli", "true", "--json"),
         )
         executor_id: str = made.json["id"]
@@ -162,6 +161,8 @@ class Demo:
             status = service.stop()
             self.show.step(f"the {service.name} ended with status {status}")
             expect(status == 0, service.output.text())
+        left = self.fleet.left_over()
+        expect(not left, f"processes are left: {left}")
 
 
 def _claude(fleet: Fleet) -> dict[str, str] | None:
@@ -173,10 +174,8 @@ def _claude(fleet: Fleet) -> dict[str, str] | None:
     script.write_text(json.dumps(MODEL_SCRIPT))
     server = fleet.model_server(script)
     return {
-        "ANTHROPIC_API_KEY": "pretend",
-        "ANTHROPIC_BASE_URL": server.url,
+        **scripted_environment(fleet.root / "claude", server.port),
         "CLAUDE_BINARY": binary,
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }
 
 

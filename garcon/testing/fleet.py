@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 from attrs import define, frozen
@@ -125,6 +126,14 @@ class Service:
     process: subprocess.Popen[str]
     output: Output
     url: str = ""
+
+    @property
+    def port(self) -> int:
+        """The port of its ready line."""
+        port = urlsplit(self.url).port
+        if port is None:
+            raise AssertionError(f"{self.name} has no port: {self.url!r}")
+        return port
 
     @property
     def runtime(self) -> str:
@@ -354,6 +363,15 @@ class Fleet:
         self.await_ready(service, re.compile(r'"port": (\d+)'))
         service.url = f"http://127.0.0.1:{service.url}"
         return service
+
+    def proxy(self, target: int, prefix: str, certificate: Path, key: Path) -> Service:
+        """Start a proxy that ends TLS and takes a prefix off the path; it is ready."""
+        argv = [
+            *(sys.executable, "-m", "garcon.testing.proxy", "--target", str(target)),
+            *("--tls-cert", str(certificate), "--tls-private-key", str(key), "--prefix", prefix),
+        ]
+        service = self.start("proxy", self.root, argv)
+        return self.await_ready(service, re.compile(r"Listening at (https://\S+)"))
 
     def garcon(
         self,

@@ -5,9 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from garcon.testing.claude_code import NotInstalled, install
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
+
+
+def claude_code() -> str:
+    """Return the program of the pinned Claude Code; skip where npm cannot bring it."""
+    try:
+        return install()
+    except NotInstalled as error:
+        raise SkipTest(f"no Claude Code: {error}") from None
+
 
 SCRIPTED = ("--agent", "scripted", "--model", "scripted")
 

@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from twisted.trial.unittest import SkipTest, SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase
 
 import garcon
-from garcon.testing.claude_code import find_claude_code
+from garcon.test.live.fleets import claude_code
 
 TIME_LIMIT = 15.0
 PATIENCE = 4
@@ -62,9 +62,7 @@ class DemoTests(SynchronousTestCase):
 
     def test_with_claude_code(self) -> None:
         """The real agent, against a pretend model server."""
-        claude = find_claude_code()
-        if claude is None:
-            raise SkipTest("Claude Code is not installed")
-        shown = self.demo("--agent", "claude", environment={"CLAUDE_BINARY": str(claude)})
+        environment = {"CLAUDE_BINARY": claude_code()}
+        shown = self.demo("--agent", "claude", environment=environment)
         self.assertIn("Done, with your permission.", shown)
         self.assertIn("I am on the controller.", shown)

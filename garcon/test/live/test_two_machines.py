@@ -8,7 +8,6 @@ import sys
 import time
 import urllib.request
 from typing import Any
-from urllib.parse import urlsplit
 
 from garcon.contract.version import VERSION
 from garcon.test.live.fleets import SCRIPTED, FleetTestCase
@@ -61,14 +60,40 @@ class DirectionTests(Pairs):
             "--tls-cert", str(certificate), "--tls-private-key", str(key)
         )
         self.assertTrue(controller.url.startswith("https://"), controller.url)
-        port = urlsplit(controller.url).port
-        address = f"wss://localhost:{port}/executor/{{executorId}}"
+        address = f"wss://localhost:{controller.port}/executor/{{executorId}}"
         executor_id = self.fleet.executor(controller, *INBOUND, "--advertise-url", address)
         worker = self.fleet.worker(
             url=self.reveal(controller, executor_id),
             environment={"SSL_CERT_FILE": str(authority.certificate)},
         )
         self.fleet.await_executor(controller, executor_id)
+        self.show_turns(controller, worker, executor_id)
+
+    def test_worker_dials_through_a_proxy(self) -> None:
+        """A proxy ends TLS and rewrites the path; the controller behind it speaks plain HTTP."""
+        authority = make_authority(self.fleet.root / "certificates")
+        controller = self.fleet.controller()
+        proxy = self.fleet.proxy(controller.port, "/garcon", *authority.issue("localhost"))
+        address = f"wss://localhost:{proxy.port}/garcon/executor/{{executorId}}"
+        executor_id = self.fleet.executor(controller, *INBOUND, "--advertise-url", address)
+        worker = self.fleet.worker(
+            url=self.reveal(controller, executor_id),
+            environment={"SSL_CERT_FILE": str(authority.certificate)},
+        )
+        self.fleet.await_executor(controller, executor_id)
+        self.show_turns(controller, worker, executor_id)
+
+    def test_controller_dials_through_a_proxy(self) -> None:
+        """The same before a listening worker."""
+        authority = make_authority(self.fleet.root / "certificates")
+        port = free_port()
+        worker = self.fleet.worker("--listen", str(port), "--no-tls")
+        proxy = self.fleet.proxy(port, "/workshop", *authority.issue("localhost"))
+        controller = self.fleet.controller(
+            environment={"SSL_CERT_FILE": str(authority.certificate)}
+        )
+        address = ("--advertise-url", f"wss://localhost:{proxy.port}/workshop/executor")
+        executor_id = self.dial(controller, worker, address=address)
         self.show_turns(controller, worker, executor_id)
 
     def test_controller_dials_over_ws(self) -> None:
@@ -208,9 +233,7 @@ class FaultTests(Pairs):
 
     def relayed(self, controller: Service) -> tuple[Relay, Service, str]:
         """Bring up a worker whose link passes through a relay."""
-        port = urlsplit(controller.url).port
-        assert port is not None
-        relay = Relay(port)
+        relay = Relay(controller.port)
         self.addCleanup(relay.close)
         address = f"ws://127.0.0.1:{relay.port}/executor/{{executorId}}"
         executor_id = self.fleet.executor(controller, *INBOUND, *PLAIN, "--advertise-url", address)
@@ -401,8 +424,7 @@ class RefusalTests(Pairs):
         controller = self.fleet.controller(
             "--tls-cert", str(certificate), "--tls-private-key", str(key)
         )
-        port = urlsplit(controller.url).port
-        address = f"wss://localhost:{port}/executor/{{executorId}}"
+        address = f"wss://localhost:{controller.port}/executor/{{executorId}}"
         executor_id = self.fleet.executor(controller, *INBOUND, "--advertise-url", address)
         worker = self.fleet.worker(
             url=self.reveal(controller, executor_id),

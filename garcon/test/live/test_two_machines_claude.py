@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
-from twisted.trial.unittest import SkipTest
-
-from garcon.test.live.fleets import FleetTestCase
-from garcon.testing.claude_code import find_claude_code
+from garcon.test.live.fleets import FleetTestCase, claude_code
+from garcon.testing.claude_code import scripted_environment
 from garcon.testing.fleet import Service
 
 SCRIPT = {
@@ -25,20 +22,14 @@ class ClaudeTests(FleetTestCase):
     """A tool call, a permission asked and answered, and a second turn in the same session."""
 
     def setUp(self) -> None:
-        claude = find_claude_code()
-        if claude is None:
-            if os.environ.get("GARCON_REQUIRE_AGENTS"):
-                self.fail("Claude Code must be installed here")
-            raise SkipTest("Claude Code is not installed")
+        claude = claude_code()
         super().setUp()
         script = self.fleet.root / "model.json"
         script.write_text(json.dumps(SCRIPT))
         server = self.fleet.model_server(script)
         self.environment = {
-            "ANTHROPIC_API_KEY": "pretend",
-            "ANTHROPIC_BASE_URL": server.url,
-            "CLAUDE_BINARY": str(claude),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            **scripted_environment(self.fleet.root / "claude", server.port),
+            "CLAUDE_BINARY": claude,
         }
 
     def run_turns(self, service: Service, *executor: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 from garcon.contract.limits import BRIDGE_BULK_REPLY, MIB
 from garcon.testing.bench.report import Aim, Samples, percentile, report
@@ -65,8 +65,6 @@ def run(file: str | None, rounds: int = 9, requests: int = 300) -> int:
     with Fleet() as fleet:
         say("starting a controller and a worker")
         controller, worker, _ = fleet.pair()
-        port = urlsplit(controller.url).port
-        assert port is not None
         context = Target("direct", controller.descriptor()["baseUrl"], _bearer(controller))
         instance = json.loads(context.get("/api/v1/cli/context"))["serverInstanceId"]
         targets = [
@@ -75,7 +73,7 @@ def run(file: str | None, rounds: int = 9, requests: int = 300) -> int:
         ]
         why_not = missing()
         if why_not is None:
-            targets.append(_target(controller, SSH, instance, open_tunnel(fleet, port)))
+            targets.append(_target(controller, SSH, instance, open_tunnel(fleet, controller.port)))
         say("filling chats")
         project = fleet.project("bench")
         chat, turn = _chat(fleet, controller, project, "say done")
