@@ -1,0 +1,70 @@
+"""One chat in memory: its record, its transcript, its live permissions and the turn that owns it,
+if any.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+from msgspec import structs
+
+from garcon.contract.chats import ParentChat, Phase
+from garcon.controller.executors.interfaces import Availability
+from garcon.controller.transcripts.feed import LivePermissions
+from garcon.controller.transcripts.transcript import Transcript
+from garcon.store.interfaces import IStore
+from garcon.store.records import ChatRecord, PutChat
+
+if TYPE_CHECKING:
+    from garcon.controller.chats.turns import Turn
+
+
+@define(eq=False)
+class Chat:
+    """A chat of this workspace.  `turn` is the turn that was admitted and has not been settled."""
+
+    record: ChatRecord
+    transcript: Transcript
+    last_activity_at: str | None = None
+    last_message: str = ""
+    turn: Turn | None = None
+    permissions: LivePermissions = field(factory=LivePermissions)
+
+    @property
+    def id(self) -> str:
+        return self.record.chat_id
+
+    def phase(self, executor: Availability) -> Phase | None:
+        """Return what the chat does, given the state of its executor (chats.md 5.4)."""
+        if self.turn is None:
+            return None
+        if self.turn.is_stopping:
+            return "stopping"
+        return "reconnecting" if executor == "reconnecting" else "running"
+
+    def parent(self) -> ParentChat | None:
+        parent = self.record.parent_chat_id
+        return None if parent is None else ParentChat(chat_id=parent, relation="delegation")
+
+    def active(self, at: str, text: str | None) -> None:
+        """A conversational row was added (chats.md 5.14)."""
+        self.last_activity_at = at
+        if text is not None:
+            self.last_message = text
+
+    def set(self, **fields: Any) -> None:
+        """Change attributes in memory; the caller sees to it that they become durable."""
+        self.record = structs.replace(self.record, **fields)
+
+    async def change(self, store: IStore, **fields: Any) -> None:
+        """Change attributes at once and fire when that is durable; what the store refuses is taken
+        back.
+        """
+        before = {name: getattr(self.record, name) for name in fields}
+        self.set(**fields)
+        try:
+            await store.write([PutChat(self.record)])
+        except BaseException:
+            self.set(**before)
+            raise

@@ -1,0 +1,142 @@
+"""What is read of chats: the list, snapshots, pages, receipts.  Reading changes nothing (chats.md
+5.14).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define
+
+from garcon.contract.chats import (
+    ChatList,
+    ChatSnapshot,
+    History,
+    HistoryComplete,
+    HistoryDegraded,
+    MessagesQuery,
+    ReceiptQuery,
+    SnapshotQuery,
+    TranscriptAvailable,
+    TranscriptNotRequested,
+    TranscriptUnavailable,
+    TurnReceipt,
+    UnavailableHistory,
+)
+from garcon.contract.limits import PAGE_ROWS
+from garcon.controller.chats import fields
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.registry import list_entry, snapshot_chat
+from garcon.controller.chats.run import stale_view
+from garcon.controller.chats.state import State
+from garcon.controller.handlers import Call
+from garcon.errors import validation
+from garcon.store.interfaces import Damaged
+
+PAGE, SNAPSHOT_ROWS = 20, 10
+
+
+@define(eq=False)
+class Readings:
+    """Serves the chat list, snapshots, messages and turn receipts."""
+
+    _state: State
+
+    def list(self, call: Call[Any, None]) -> ChatList:
+        """List the chats whose project can be used."""
+        state = self._state
+        chats = state.registry.ordered()
+        state.paths.keep_only({chat.record.project_path for chat in chats})
+        sessions = [
+            list_entry(chat, state.phase(chat))
+            for chat in chats
+            if state.paths.is_listed(chat.record.executor_id, chat.record.project_path)
+        ]
+        return ChatList(sessions=sessions, total=len(sessions), last_selected_chat_id=None)
+
+    async def messages(self, call: Call[MessagesQuery, None]) -> History | UnavailableHistory:
+        """Read one page of messages, or say why they cannot be read."""
+        query = call.query
+        chat_id = fields.required(query.chat_id, "chatId")
+        limit = min(fields.positive(query.limit, "limit") or PAGE, PAGE_ROWS)
+        before = fields.positive(query.before_ordinal, "beforeOrdinal")
+        if before is not None and query.transcript_view_id is None:
+            raise validation("beforeOrdinal needs transcriptViewId")
+        if query.purpose not in (None, "activation"):
+            raise validation("purpose is unknown")
+        if query.purpose is not None and before is not None:
+            raise validation("purpose and beforeOrdinal exclude each other")
+        chat = self._state.registry.get(chat_id)
+        view_id = chat.transcript.view_id
+        if query.transcript_view_id is not None and query.transcript_view_id != view_id:
+            raise stale_view()
+        try:
+            page = await chat.transcript.page(limit, before)
+            unanswered = [] if chat.turn is not None else await chat.transcript.unanswered()
+        except Damaged as damage:
+            degraded = HistoryDegraded(error_code=damage.code, retryable=False)
+            return UnavailableHistory(history_state=degraded, chat_id=chat_id)
+        return History(
+            history_state=HistoryComplete(),
+            chat_id=chat_id,
+            transcript_view_id=view_id,
+            messages=page.messages,
+            last_ordinal=page.last_ordinal,
+            page_oldest_ordinal=page.page_oldest,
+            page_newest_ordinal=page.page_newest,
+            next_before_ordinal=page.next_before,
+            has_more=page.next_before is not None,
+            # A turn may have begun while the rows were read.
+            resend_candidates=[] if chat.turn is not None else [one.shown() for one in unanswered],
+            limit=limit,
+        )
+
+    async def snapshot(self, call: Call[SnapshotQuery, None]) -> ChatSnapshot:
+        """Observe a chat: what it is, what it does, and its newest messages."""
+        chat_id = fields.chat_id(call.query.chat_id)
+        limit = fields.natural(call.query.limit, "limit")
+        limit = SNAPSHOT_ROWS if limit is None else limit
+        if limit > PAGE_ROWS:
+            raise validation(f"limit is above {PAGE_ROWS}")
+        state = self._state
+        state.must_be_open()
+        chat = state.registry.get(chat_id)
+        transcript = await self._newest(chat, limit)
+        return ChatSnapshot(
+            observed_at=state.now(),
+            message_limit=limit,
+            chat=snapshot_chat(chat),
+            processing_phase=state.phase(chat),
+            control=state.control(),
+            transient_feed=chat.permissions.shown(
+                state.server_instance_id, chat_id, chat.transcript.view_id
+            ),
+            transcript=transcript,
+        )
+
+    def receipt(self, call: Call[ReceiptQuery, None]) -> TurnReceipt:
+        """Return what became of a turn."""
+        chat_id = fields.required(call.query.chat_id, "chatId")
+        turn_id = fields.required(call.query.turn_id, "turnId")
+        return self._state.receipts.receipt(chat_id, turn_id)
+
+    async def _newest(
+        self, chat: Chat, limit: int
+    ) -> TranscriptNotRequested | TranscriptAvailable | TranscriptUnavailable:
+        if limit == 0:
+            return TranscriptNotRequested()
+        try:
+            page = await chat.transcript.page(limit)
+        except Damaged as damage:
+            return TranscriptUnavailable(
+                error_code=damage.code, retryable=False, message=damage.text
+            )
+        return TranscriptAvailable(
+            transcript_view_id=chat.transcript.view_id,
+            messages=page.messages,
+            last_ordinal=page.last_ordinal,
+            page_oldest_ordinal=page.page_oldest,
+            page_newest_ordinal=page.page_newest,
+            next_before_ordinal=page.next_before,
+            has_more=page.next_before is not None,
+        )

@@ -1,0 +1,142 @@
+"""All chats of the workspace, in the order in which they are listed, and how lists and snapshots
+show them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+
+from garcon.contract.chats import (
+    Activity,
+    ChatListEntry,
+    Phase,
+    Preview,
+    SnapshotActivity,
+    SnapshotChat,
+)
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.fields import NEW_SESSION, first_line
+from garcon.errors import GarconError
+from garcon.store.records import OrderGroup
+
+_GROUPS: dict[OrderGroup, int] = {"pinned": 0, "orphan": 1, "normal": 2, "archived": 3}
+
+
+@define(eq=False)
+class Registry:
+    """Every chat by its id."""
+
+    _chats: dict[str, Chat] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._chats)
+
+    def all(self) -> list[Chat]:
+        return list(self._chats.values())
+
+    def ordered(self) -> list[Chat]:
+        """Return all chats as lists show them (chats.md 3.1)."""
+        # Two stable sorts: newest orphans first, equal ones by id.
+        by_age = sorted(self._chats.values(), key=lambda chat: chat.id)
+        by_age.sort(key=lambda chat: chat.record.created_at, reverse=True)
+        return sorted(by_age, key=_place)
+
+    def find(self, chat_id: str) -> Chat | None:
+        return self._chats.get(chat_id)
+
+    def get(self, chat_id: str) -> Chat:
+        """Return a chat, or raise ``SESSION_NOT_FOUND`` (404)."""
+        chat = self._chats.get(chat_id)
+        if chat is None:
+            raise GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)
+        return chat
+
+    def add(self, chat: Chat) -> None:
+        self._chats[chat.id] = chat
+
+    def remove(self, chat_id: str) -> None:
+        self._chats.pop(chat_id, None)
+
+    def top(self, group: OrderGroup) -> int:
+        """Return the position that puts a chat before all others of its group."""
+        placed = [
+            chat.record.position
+            for chat in self._chats.values()
+            if chat.record.order_group == group
+        ]
+        return min(placed, default=1) - 1
+
+
+def title(chat: Chat) -> str:
+    """Return a chat's title, which is never empty."""
+    record = chat.record
+    return first_line(record.name or "") or first_line(record.first_message) or NEW_SESSION
+
+
+def list_entry(chat: Chat, phase: Phase | None) -> ChatListEntry:
+    """Return what the chat list shows of a chat (chats.md 4.1)."""
+    record = chat.record
+    at, read = chat.last_activity_at, record.last_read_at
+    previews: dict[str, Any] = {"last_message": chat.last_message}
+    if record.first_message:
+        previews["first_message"] = record.first_message
+    return ChatListEntry(
+        id=record.chat_id,
+        executor_id=record.executor_id,
+        agent_id=record.agent_id,
+        agent_ownership_epoch=record.agent_ownership_epoch,
+        model=record.model,
+        api_provider_id=record.api_provider_id,
+        model_endpoint_id=record.model_endpoint_id,
+        model_protocol=record.model_protocol,
+        permission_mode=record.permission_mode,
+        thinking_mode=record.thinking_mode,
+        agent_settings=record.agent_settings,
+        title=title(chat),
+        project_path=record.project_path,
+        effective_project_key=record.project_key,
+        order_group=record.order_group,
+        tags=record.tags,
+        activity=Activity(created_at=record.created_at, last_activity_at=at, last_read_at=read),
+        preview=Preview(**previews),
+        is_pinned=record.order_group == "pinned",
+        is_archived=record.order_group == "archived",
+        is_active=phase is not None,
+        is_processing=phase is not None,
+        processing_phase=phase,
+        can_reload_from_native_history=False,
+        is_unread=at is not None and (read is None or at > read),
+        parent_chat=chat.parent(),
+    )
+
+
+def snapshot_chat(chat: Chat) -> SnapshotChat:
+    """Return what a snapshot says of the chat itself (chats.md 4.10)."""
+    record = chat.record
+    return SnapshotChat(
+        id=record.chat_id,
+        title=title(chat),
+        executor_id=record.executor_id,
+        agent_id=record.agent_id,
+        agent_ownership_epoch=record.agent_ownership_epoch,
+        model=record.model,
+        api_provider_id=record.api_provider_id,
+        model_endpoint_id=record.model_endpoint_id,
+        model_protocol=record.model_protocol,
+        permission_mode=record.permission_mode,
+        thinking_mode=record.thinking_mode,
+        project_path=record.project_path,
+        tags=record.tags,
+        can_reload_from_native_history=False,
+        activity=SnapshotActivity(
+            created_at=record.created_at, last_activity_at=chat.last_activity_at
+        ),
+        parent_chat=chat.parent(),
+    )
+
+
+def _place(chat: Chat) -> tuple[int, int]:
+    group = chat.record.order_group
+    return _GROUPS[group], 0 if group == "orphan" else chat.record.position

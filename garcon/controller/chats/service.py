@@ -1,0 +1,149 @@
+"""The chats of one workspace: loaded at start, served through the operations' handlers, stopped in
+order.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from uuid import uuid4
+
+from twisted.internet.defer import Deferred, DeferredList, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from garcon.contract import operations
+from garcon.controller.chats.agents import Agents
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.interfaces import IChatObserver
+from garcon.controller.chats.lanes import Lanes
+from garcon.controller.chats.naming import Names
+from garcon.controller.chats.paths import ProjectPaths
+from garcon.controller.chats.permissions import Permissions
+from garcon.controller.chats.reading import Readings
+from garcon.controller.chats.run import Runs
+from garcon.controller.chats.start import Starts
+from garcon.controller.chats.state import State
+from garcon.controller.chats.stop import Stops
+from garcon.controller.chats.turns import Turn
+from garcon.controller.executors.interfaces import IExecutors, IExecutorUse
+from garcon.controller.handlers import Handlers
+from garcon.controller.transcripts.transcript import Transcript
+from garcon.deferreds import Tasks, returns_deferred
+from garcon.errors import GarconError
+from garcon.store.interfaces import Damaged, IStore
+from garcon.store.records import StoredChat
+
+STOP_WAIT = 3.0
+"""Seconds that running turns have to end when the controller stops (decisions.md 21)."""
+
+
+@implementer(IExecutorUse)
+class Chats:
+    """All chats of a workspace.  `store` is open before `load` and closed after `shut_down`, by its
+    owner.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        store: IStore,
+        executors: IExecutors,
+        server_instance_id: str,
+        reactor: IReactorTime,
+        project_base: str,
+        *,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._tasks = Tasks()
+        self._state = State(
+            store=store,
+            executors=executors,
+            server_instance_id=server_instance_id,
+            clock=reactor,
+            wall_clock=wall_clock,
+            agents=Agents(executors, reactor),
+            paths=ProjectPaths(project_base, reactor),
+            tasks=self._tasks,
+            lanes=Lanes(self._tasks),
+        )
+
+    @returns_deferred
+    async def load(self) -> None:
+        """Take up the chats of earlier processes.  Nothing is executed again (chats.md 5.5.8)."""
+        for stored in await self._state.store.load():
+            self._state.registry.add(self._loaded(stored))
+
+    def register(self, handlers: Handlers) -> None:
+        """Serve the chats' operations."""
+        state = self._state
+        readings = Readings(state)
+        handlers.register(operations.LIST_CHATS, readings.list)
+        handlers.register(operations.MESSAGES, readings.messages)
+        handlers.register(operations.SNAPSHOT, readings.snapshot)
+        handlers.register(operations.TURN_RECEIPT, readings.receipt)
+        handlers.register(operations.START_CHAT, Starts(state).start)
+        handlers.register(operations.RUN_CHAT, Runs(state).run)
+        handlers.register(operations.STOP_CHAT, Stops(state).stop)
+        decisions = Permissions(state, Lanes(self._tasks))
+        handlers.register(operations.PERMISSION_DECISION, decisions.decide)
+        handlers.register(operations.SESSION_NAME, Names(state).name)
+
+    def observe(self, observer: IChatObserver) -> None:
+        """Tell `observer` of committed rows, phases and new chats from now on."""
+        self._state.observers.append(observer)
+
+    def is_busy(self, executor_id: str) -> bool:
+        """Whether a chat of this executor has a turn, admitted or running."""
+        return any(
+            chat.turn is not None and chat.record.executor_id == executor_id
+            for chat in self._state.registry.all()
+        )
+
+    @returns_deferred
+    async def shut_down(self) -> None:
+        """Refuse new work, interrupt what runs for at most 3 s, and fire when every row is
+        durable.
+        """
+        self._state.is_shutting_down = True
+        turns = [chat.turn for chat in self._state.registry.all() if chat.turn is not None]
+        ends = [Deferred.fromCoroutine(turn.interrupt()) for turn in turns]
+        try:
+            await DeferredList(ends, consumeErrors=True).addTimeout(STOP_WAIT, self._state.clock)
+        except TimeoutError:
+            self._log.warn("{count} turns did not stop in time", count=len(turns))
+        for turn in turns:
+            turn.end_now()
+        await self._tasks.stopService()
+        await self._flush(turns)
+
+    async def _flush(self, turns: list[Turn]) -> None:
+        settled = [Deferred.fromCoroutine(turn.settled()) for turn in turns]
+        try:
+            await DeferredList(settled, consumeErrors=True).addTimeout(STOP_WAIT, self._state.clock)
+            # An empty write is durable only after everything before it.
+            await self._state.store.write(())
+        except (GarconError, TimeoutError) as error:
+            self._log.error("not everything could be kept: {why}", why=str(error))
+
+    def _loaded(self, stored: StoredChat) -> Chat:
+        chat_id = stored.record.chat_id
+        view_id = stored.view_id
+        damage = None
+        if view_id is None:
+            view_id = str(uuid4())
+            damage = Damaged(view_id, "its view is gone")
+        elif stored.damaged:
+            damage = Damaged(view_id, "its record")
+        transcript = Transcript(
+            self._state.store,
+            view_id,
+            stored.last_ordinal,
+            committed=lambda view, rows: self._state.rows_committed(chat_id, view, rows),
+            fenced=damage,
+        )
+        if damage is not None:
+            self._log.warn("{chat} is fenced: {why}", chat=chat_id, why=damage.text)
+        return Chat(stored.record, transcript, stored.last_activity_at, stored.last_message)

@@ -1,0 +1,108 @@
+"""What the handlers of one workspace's chats share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlencode
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+
+from garcon.contract.chats import ExecutionControl, Phase, QueueState
+from garcon.contract.routes import TURN_RECEIPT
+from garcon.controller.chats.agents import Agents
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.interfaces import IChatObserver
+from garcon.controller.chats.lanes import Lanes
+from garcon.controller.chats.ledger import Ledger, Record
+from garcon.controller.chats.paths import ProjectPaths
+from garcon.controller.chats.receipts import Receipts
+from garcon.controller.chats.registry import Registry
+from garcon.controller.executors.interfaces import IExecutors
+from garcon.controller.transcripts.times import iso
+from garcon.deferreds import Tasks
+from garcon.errors import GarconError
+from garcon.store.interfaces import IStore
+from garcon.store.records import Row
+
+
+@define(eq=False)
+class State:
+    """One workspace's chats and everything their commands need.  Owned by `Chats`."""
+
+    store: IStore
+    executors: IExecutors
+    server_instance_id: str
+    clock: IReactorTime
+    wall_clock: Callable[[], float]
+    agents: Agents
+    paths: ProjectPaths
+    tasks: Tasks
+    lanes: Lanes
+    registry: Registry = field(factory=Registry)
+    ledger: Ledger = field(factory=Ledger)
+    receipts: Receipts = field(factory=Receipts)
+    observers: list[IChatObserver] = field(factory=list)
+    is_shutting_down: bool = False
+
+    def now(self) -> str:
+        """Return this instant as the contract spells it."""
+        return iso(self.wall_clock())
+
+    def must_be_open(self) -> None:
+        """Refuse new work while the controller stops."""
+        if self.is_shutting_down:
+            raise GarconError(
+                "SERVER_SHUTTING_DOWN", "The controller is stopping.", status=503, retryable=True
+            )
+
+    def phase(self, chat: Chat) -> Phase | None:
+        return chat.phase(self.executors.availability(chat.record.executor_id))
+
+    def phase_changed(self, chat: Chat) -> None:
+        """Tell the observers what a chat does now."""
+        phase = self.phase(chat)
+        for observer in list(self.observers):
+            observer.phase_changed(chat.id, phase)
+
+    def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
+        """Tell the observers of durable rows."""
+        for observer in list(self.observers):
+            observer.rows_committed(chat_id, view_id, rows)
+
+    def control(self) -> ExecutionControl:
+        """Return a chat's execution control: the initial one, as long as there are no queues
+        (chats.md 4.6).
+        """
+        return ExecutionControl(server_instance_id=self.server_instance_id, queue=QueueState())
+
+
+def duplicate_of(record: Record) -> dict[str, Any]:
+    """Return the members that every answer to a repeated command has; a failed one without a
+    receipt is refused.
+    """
+    if record.state == "rejected":
+        text = record.error.text if record.error is not None else "The command failed before."
+        raise GarconError("INTERNAL_ERROR", text, status=409)
+    return answer_to(record, "duplicate")
+
+
+def answer_to(record: Record, status: str = "accepted") -> dict[str, Any]:
+    """Return the members that every answer to a command has (chats.md 2.5)."""
+    members: dict[str, Any] = {
+        "command_type": record.command_type,
+        "client_request_id": record.request_id,
+        "chat_id": record.chat_id,
+        "status": status,
+        "accepted_at": record.accepted_at,
+    }
+    if record.turn_id is not None:
+        members["turn_id"] = record.turn_id
+    return members
+
+
+def receipt_location(chat_id: str, turn_id: str | None) -> dict[str, str]:
+    """Return the header that names a turn's receipt."""
+    query = urlencode({"chatId": chat_id, "turnId": turn_id or ""})
+    return {"Location": f"{TURN_RECEIPT.path}?{query}"}

@@ -1,0 +1,492 @@
+"""One turn of a chat: from its launch on the executor to the receipt, and every row between.
+
+Events come in order and are turned into rows at once; rows are committed in groups, one commit at a
+time, and a turn is settled only when its last row is durable.  Two things hold events back: a
+decision on its way to the agent (so that its row stands before what follows from it) and a stop
+(whose success drops them, and whose failure lets them go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+from attrs import frozen
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from garcon.contract.limits import LAUNCH_WAIT, MIB
+from garcon.contract.messages import (
+    AssistantMessage,
+    PermissionRequest,
+    ProviderRow,
+)
+from garcon.contract.runs import (
+    Launch,
+    PermissionAutoResolved,
+    PermissionRequested,
+    PermissionWithdrawn,
+    RowProduced,
+    RunEnded,
+    RunEvent,
+    RunFailure,
+    SessionStarted,
+)
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.fields import first_line
+from garcon.controller.chats.ledger import Record
+from garcon.controller.chats.state import State
+from garcon.controller.transcripts import rows
+from garcon.controller.transcripts.rows import Draft, Outcome
+from garcon.controller.transcripts.times import is_canonical
+from garcon.deferreds import Waiters
+from garcon.errors import CallError, GarconError
+from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+from garcon.store.records import Change, PutChat, Row, TouchChat
+
+COMMIT_ROWS = 512
+"""Rows of a turn that one commit takes."""
+PENDING_ROWS, PENDING_BYTES = 8_192, 64 * MIB
+"""What may wait to be committed or to be let go; a turn that outruns it is ended."""
+RETRY_AFTER, RETRIES = 1.0, 5
+"""How often a refused commit is tried again before the turn is given up."""
+ABORT_WAIT, END_WAIT = 10.0, 10.0
+"""Seconds for the executor to take a stop, and then for the run's end to arrive."""
+
+OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+RELOAD_NOTICE = (
+    "The connection to this chat's executor was lost, so what became of this turn is not known. "
+    "Reload the chat from its native history to see what the agent did."
+)
+
+Stopped = Literal["interrupt-requested", "failed"]
+
+
+class TurnStopped(GarconError):
+    """The turn was stopped before its agent had begun."""
+
+    def __init__(self) -> None:
+        super().__init__("SESSION_BUSY", "The turn was stopped before it began.", status=409)
+
+
+@frozen
+class _Pending:
+    draft: Draft
+    durable: Callable[[Row], None] | None = None
+    touches: tuple[str, str | None] | None = None
+    """Time and text of a conversational row, for the chat's activity and preview."""
+
+
+@implementer(IRunSink)
+class Turn:
+    """One admitted turn.  Owns its chat from reservation to settlement."""
+
+    _log = Logger()
+
+    def __init__(
+        self,
+        state: State,
+        chat: Chat,
+        run_id: str,
+        record: Record,
+        *,
+        selection: dict[str, str | None] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.is_stopping = False
+        self.is_settled = False
+        self._state = state
+        self._chat = chat
+        self._record = record
+        self._selection = selection
+        self._launching: Deferred[object] | None = None
+        self._holds = 0
+        self._held: list[RunEvent] = []
+        self._held_bytes = 0
+        self._open: set[str] = set()
+        self._deciding: set[str] = set()
+        self._pending: list[_Pending] = []
+        self._pending_bytes = 0
+        self._saves_chat = False
+        self._writing = False
+        self._failures = 0
+        self._retry: IDelayedCall | None = None
+        self._end: tuple[Outcome, RunFailure | None] | None = None
+        self._agent_ended = False
+        self._agent_end: Waiters[None] = Waiters()
+        self._settlement: Waiters[None] = Waiters()
+        self._unwound: Waiters[None] = Waiters()
+        self._flush: Waiters[None] = Waiters()
+        self._is_released = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run is over; only its last rows may still be on their way to the store."""
+        return self._end is not None or self.is_settled
+
+    # Life cycle
+
+    def reserve(self) -> None:
+        """Take the chat: it is processing from here on."""
+        self._chat.turn = self
+        self._state.phase_changed(self._chat)
+
+    def release(self) -> None:
+        """Give the chat back without a trace: the turn was not to be, or its chat is gone."""
+        self.is_settled = self._is_released = True
+        self._pending.clear()
+        self._held.clear()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self._flush.fire(None)
+        if self._chat.turn is self:
+            self._chat.turn = None
+            self._state.phase_changed(self._chat)
+        self._settlement.fire(None)
+
+    async def launch(self, runtime: IExecutorRuntime, launch: Launch) -> None:
+        """Begin on the executor, in at most 20 s; `TurnStopped` if a stop came first."""
+        if self.is_stopping:
+            raise TurnStopped()
+        self._record.state = "scheduled"
+        self._launching = runtime.launch(launch, self).addTimeout(LAUNCH_WAIT, self._state.clock)
+        try:
+            await self._launching
+        except (CancelledError, GarconError):
+            if self.is_stopping:
+                raise TurnStopped() from None
+            raise
+        except TimeoutError:
+            raise GarconError(
+                "INTERNAL_ERROR", f"The agent did not begin within {LAUNCH_WAIT:.0f} s.", status=500
+            ) from None
+        finally:
+            self._launching = None
+            self._unwound.fire(None)
+        if self._record.state == "scheduled":
+            self._record.state = "running"
+
+    async def dispatch(self, runtime: IExecutorRuntime, launch: Launch) -> None:
+        """Begin on the executor; a launch that fails is a failed turn."""
+        try:
+            await self.launch(runtime, launch)
+        except TurnStopped:
+            return
+        except CancelledError:
+            raise
+        except GarconError as error:
+            unknown = isinstance(error, CallError) and error.outcome == "unknown"
+            self.fail(OUTCOME_UNKNOWN if unknown else error.code, error.text)
+        except Exception:
+            self._log.failure("launching {run} failed", run=self.run_id)
+            self.fail("INTERNAL_ERROR", "The agent could not be started.")
+
+    def fail(self, code: str, text: str) -> None:
+        """End the turn as failed, unless it has ended."""
+        self._finish("failed", RunFailure(code, text))
+
+    async def interrupt(self) -> Stopped:
+        """Stop the turn; fires when it is settled, or when it could not be stopped.
+
+        Output that comes after the stop is dropped, and kept should the stop fail.
+        """
+        if self.is_stopping or self._end is not None:
+            await self.settled()
+            return "interrupt-requested"
+        self.is_stopping = True
+        self._holds += 1
+        self._state.phase_changed(self._chat)
+        if self._launching is not None:
+            await self._cancel_launch(self._launching)
+        elif not await self._abort():
+            self.is_stopping = False
+            self._state.phase_changed(self._chat)
+            self._let_go()
+            return "failed"
+        self.end_now()
+        await self.settled()
+        return "interrupt-requested"
+
+    def end_now(self) -> None:
+        """End the turn as interrupted, whatever its agent does."""
+        self.is_stopping = True
+        self._held.clear()
+        self._finish("interrupted", None)
+
+    async def settled(self) -> None:
+        """Fire once the turn's last row is durable and its receipt settled."""
+        if not self.is_settled:
+            await self._settlement.wait()
+
+    async def _cancel_launch(self, launching: Deferred[object]) -> None:
+        launching.cancel()
+        if self._launching is not None:
+            try:
+                await self._unwound.wait().addTimeout(END_WAIT, self._state.clock)
+            except TimeoutError:
+                self._log.warn("the launch of {run} does not end", run=self.run_id)
+
+    async def _abort(self) -> bool:
+        try:
+            runtime = self._state.executors.existing(self._chat.record.executor_id)
+            there = await runtime.abort(self.run_id).addTimeout(ABORT_WAIT, self._state.clock)
+        except CancelledError:
+            raise
+        except (GarconError, TimeoutError) as error:
+            self._log.warn("stopping {run} failed: {why}", run=self.run_id, why=str(error))
+            return False
+        except Exception:
+            self._log.failure("stopping {run} failed", run=self.run_id)
+            return False
+        if there and not self._agent_ended:
+            try:
+                await self._agent_end.wait().addTimeout(END_WAIT, self._state.clock)
+            except TimeoutError:
+                self._log.warn("{run} was stopped but does not end", run=self.run_id)
+        return True
+
+    # IRunSink
+
+    def event(self, event: RunEvent) -> None:
+        """Take the next fact of the run."""
+        if self._end is not None or self.is_settled:
+            return
+        if isinstance(event, RunEnded):
+            self._agent_ended = True
+        if self._holds:
+            self._held.append(event)
+            self._held_bytes += len(msgspec.json.encode(event))
+            if len(self._held) > PENDING_ROWS or self._held_bytes > PENDING_BYTES:
+                self._overflow()
+        else:
+            self._take(event)
+        if self._agent_ended:
+            self._agent_end.fire(None)
+
+    def _take(self, event: RunEvent) -> None:
+        match event:
+            case RowProduced():
+                self._row(event.message)
+            case SessionStarted():
+                self._session(event.agent_session_id)
+            case PermissionRequested():
+                self._asked(event)
+            case PermissionWithdrawn():
+                self._withdrawn(event.permission_occurrence_id)
+            case PermissionAutoResolved():
+                self._answered_itself(event)
+            case RunEnded():
+                self._finish(event.outcome, event.error)
+        self._pump()
+
+    def _row(self, message: ProviderRow) -> None:
+        draft = rows.provider_row(message)
+        if isinstance(message, AssistantMessage):
+            self._state.receipts.said(self._chat.id, self.run_id, message.content)
+        touches = None
+        if rows.is_conversation(message):
+            at = message.timestamp if is_canonical(message.timestamp) else self._state.now()
+            text = rows.text_of(message)
+            touches = (at, None if text is None else first_line(text))
+        self._add(draft, touches=touches)
+
+    def _session(self, agent_session_id: str) -> None:
+        if agent_session_id == self._chat.record.agent_session_id:
+            return
+        # A fresh agent session also makes this turn's model the chat's own (chats.md 3.5).
+        selection = self._selection or {}
+        self._chat.set(agent_session_id=agent_session_id, **selection)
+        self._saves_chat = True
+        self._add(rows.session(self._state.now(), agent_session_id))
+
+    def _finish(self, outcome: Outcome, error: RunFailure | None) -> None:
+        if self._end is not None or self.is_settled:
+            return
+        if outcome == "failed" and error is None:
+            error = RunFailure("AGENT_FAILED", "The agent failed without saying why.")
+        self._end = (outcome, error)
+        at = self._state.now()
+        for occurrence in sorted(self._open - self._deciding):
+            self._withdrawn(occurrence)
+        if error is not None and error.code == OUTCOME_UNKNOWN:
+            self._add(rows.notice(at, RELOAD_NOTICE))
+        self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
+        self._pump()
+
+    # Permissions
+
+    def _asked(self, event: PermissionRequested) -> None:
+        occurrence = event.permission_occurrence_id
+        if occurrence in self._open:
+            return
+        self._open.add(occurrence)
+        request = PermissionRequest(
+            timestamp=event.timestamp,
+            permission_occurrence_id=occurrence,
+            requested_tool=event.requested_tool,
+        )
+        self._add(rows.permission_requested(request), lambda row: self._is_live(row, request))
+
+    def _is_live(self, row: Row, request: PermissionRequest) -> None:
+        view_id = self._chat.transcript.view_id
+        if request.permission_occurrence_id in self._open:
+            self._chat.permissions.add(self.run_id, view_id, row.ordinal, request)
+
+    def _withdrawn(self, occurrence: str) -> None:
+        if occurrence in self._open:
+            self._open.discard(occurrence)
+            self._chat.permissions.remove(occurrence)
+            self._add(rows.permission_cancelled(self._state.now(), occurrence))
+
+    def _answered_itself(self, event: PermissionAutoResolved) -> None:
+        occurrence = event.permission_occurrence_id
+        request = PermissionRequest(
+            timestamp=event.timestamp,
+            permission_occurrence_id=occurrence,
+            requested_tool=event.requested_tool,
+        )
+        self._add(rows.permission_requested(request))
+        self._add(rows.permission_resolved(event.timestamp, occurrence, event.allowed))
+
+    def deciding(self, occurrence: str) -> None:
+        """A decision is on its way to the agent: what follows waits for its row."""
+        self._deciding.add(occurrence)
+        self._holds += 1
+
+    def decided(self, occurrence: str, verdict: bool | None, *, stays: bool = False) -> None:
+        """The decision's fate is known: delivered (`verdict`), still to be made (`stays`), or
+        unknown.
+        """
+        self._deciding.discard(occurrence)
+        ended = self._end is not None or self.is_settled
+        if verdict is None and stays and not ended:
+            self._let_go()
+            return
+        self._open.discard(occurrence)
+        self._chat.permissions.remove(occurrence)
+        if verdict is not None:
+            self._add(rows.permission_resolved(self._state.now(), occurrence, verdict))
+        elif stays:
+            self._add(rows.permission_cancelled(self._state.now(), occurrence))
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._holds -= 1
+        while self._held and not self._holds:
+            held, self._held, self._held_bytes = self._held, [], 0
+            for event in held:
+                if self._end is None:
+                    self._take(event)
+        self._pump()
+
+    # Commits
+
+    async def flushed(self) -> None:
+        """Fire once every row so far is durable, or given up."""
+        if self._pending or self._writing:
+            await self._flush.wait()
+
+    def _add(
+        self,
+        draft: Draft,
+        durable: Callable[[Row], None] | None = None,
+        touches: tuple[str, str | None] | None = None,
+    ) -> None:
+        self._pending.append(_Pending(draft, durable, touches))
+        self._pending_bytes += len(draft.payload)
+        if len(self._pending) > PENDING_ROWS or self._pending_bytes > PENDING_BYTES:
+            self._overflow()
+
+    def _overflow(self) -> None:
+        if self._end is None:
+            self._held.clear()
+            self.fail("OUTPUT_OVERFLOW", "The agent wrote faster than its output could be kept.")
+            self._state.tasks.spawn("ending a turn that overran", self._abort())
+
+    def _pump(self) -> None:
+        if self._writing or self._retry is not None or self._is_released:
+            return
+        if not self._pending:
+            self._flush.fire(None)
+            return
+        batch = self._pending[:COMMIT_ROWS]
+        del self._pending[:COMMIT_ROWS]
+        self._writing = True
+        before: list[Change] = [PutChat(self._chat.record)] if self._saves_chat else []
+        saved, self._saves_chat = self._saves_chat, False
+        after = _touch(self._chat.id, batch)
+        d = self._chat.transcript.append([one.draft for one in batch], before=before, after=after)
+        d.addCallbacks(
+            lambda kept: self._written(batch, kept), lambda f: self._refused(batch, saved, f)
+        ).addErrback(lambda f: self._log.failure("a turn's commit went wrong", failure=f))
+
+    def _written(self, batch: list[_Pending], kept: tuple[Row, ...]) -> None:
+        self._writing = False
+        self._failures = 0
+        for one, row in zip(batch, kept, strict=True):
+            self._pending_bytes -= len(row.payload)
+            if one.touches is not None:
+                self._chat.active(*one.touches)
+            if one.durable is not None:
+                one.durable(row)
+        self._pump()
+
+    def _refused(self, batch: list[_Pending], saved: bool, f: Failure) -> None:
+        self._writing = False
+        if self._is_released:
+            return
+        self._pending[:0] = batch
+        self._saves_chat = self._saves_chat or saved
+        self._failures += 1
+        if self._failures <= RETRIES:
+            self._retry = self._state.clock.callLater(RETRY_AFTER, self._try_again)
+            return
+        self._log.error("rows of {run} are lost: {why}", run=self.run_id, why=f.getErrorMessage())
+        self._give_up()
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._pump()
+
+    def _give_up(self) -> None:
+        self._pending.clear()
+        self._pending_bytes = 0
+        if not self._agent_ended:
+            self._state.tasks.spawn("ending a turn that cannot be kept", self._abort())
+        self._end = ("failed", RunFailure("INTERNAL_ERROR", "The turn's output could not be kept."))
+        self._settle()
+        self._flush.fire(None)
+
+    def _settle(self) -> None:
+        if self.is_settled:
+            return
+        assert self._end is not None
+        outcome, error = self._end
+        self.is_settled = True
+        self._state.receipts.settle(
+            self._chat.id,
+            self.run_id,
+            "completed" if outcome == "finished" else outcome,
+            self._state.now(),
+            error=(error.message or error.code) if error is not None else None,
+            reason="user-stop" if outcome == "interrupted" else None,
+        )
+        self._state.ledger.settle(self._record, "failed" if outcome == "failed" else "finished")
+        if self._chat.turn is self:
+            self._chat.turn = None
+        self._state.phase_changed(self._chat)
+        self._settlement.fire(None)
+
+
+def _touch(chat_id: str, batch: list[_Pending]) -> list[Change]:
+    """Return the change of a chat's activity and preview that these rows make, if any."""
+    touched = [one.touches for one in batch if one.touches is not None]
+    if not touched:
+        return []
+    texts = [text for _, text in touched if text is not None]
+    return [TouchChat(chat_id, touched[-1][0], texts[-1] if texts else None)]

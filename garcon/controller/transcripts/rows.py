@@ -1,0 +1,169 @@
+"""Raw rows and what they show: made once as JSON, stored so, read back as messages (chats.md 4.20,
+4.21).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from garcon.contract.chats import TranscriptMessage
+from garcon.contract.messages import (
+    AssistantMessage,
+    ChatMessage,
+    ErrorMessage,
+    Image,
+    PermissionCancelled,
+    PermissionRequest,
+    PermissionResolved,
+    ProviderRow,
+    TranscriptNotice,
+    UserMetadata,
+)
+from garcon.contract.runs import RunFailure
+from garcon.store.interfaces import Damaged
+from garcon.store.records import Row, RowKind
+
+_encode = msgspec.json.Encoder().encode
+_decode_message = msgspec.json.Decoder(ChatMessage).decode
+_ERROR = b'{"type":"error"'
+"""How every error row's JSON begins: msgspec writes the tag first."""
+
+Outcome = Literal["finished", "failed", "interrupted"]
+
+
+class Draft(Struct, frozen=True):
+    """A row that has no ordinal yet."""
+
+    kind: RowKind
+    at: str
+    payload: bytes
+    client_message_id: str | None = None
+
+    def placed(self, ordinal: int) -> Row:
+        return Row(ordinal, self.kind, self.at, self.payload, self.client_message_id)
+
+
+class Input(Struct, frozen=True, rename="camel", kw_only=True):
+    """A user row as stored.  A reader of messages sees it as the `UserMessage` it contains."""
+
+    type: Literal["user-message"] = "user-message"
+    timestamp: str
+    content: str
+    images: list[Image] | UnsetType = UNSET
+    metadata: UserMetadata
+    presentation: Any = UNSET
+    """How the input is to be shown (decisions.md 29); never part of the prompt."""
+
+    @property
+    def attached(self) -> list[Image]:
+        return self.images or []
+
+
+class Session(Struct, frozen=True, rename="camel"):
+    """A hidden row: from here on the agent's session has this name."""
+
+    agent_session_id: str
+
+
+class RunEnd(Struct, frozen=True, rename="camel", kw_only=True):
+    """A hidden row: the turn is over."""
+
+    turn_id: str
+    outcome: Outcome
+    error: RunFailure | None = None
+
+
+def user_input(
+    at: str, content: str, images: list[Image], client_message_id: str, presentation: Any = None
+) -> Draft:
+    """Return the row of an accepted input; its metadata is the message's identity and nothing
+    else.
+    """
+    payload = Input(
+        timestamp=at,
+        content=content,
+        images=images or UNSET,
+        metadata=UserMetadata(client_message_id),
+        presentation=UNSET if presentation is None else presentation,
+    )
+    return Draft("user-input", at, _encode(payload), client_message_id)
+
+
+def provider_row(message: ProviderRow) -> Draft:
+    """Return the row of a run's output; a notice among it (output was lost) is a notice."""
+    kind: RowKind = "notice" if isinstance(message, TranscriptNotice) else "provider-row"
+    return Draft(kind, message.timestamp, _encode(message))
+
+
+def notice(at: str, content: str) -> Draft:
+    return Draft("notice", at, _encode(TranscriptNotice(timestamp=at, content=content)))
+
+
+def session(at: str, agent_session_id: str) -> Draft:
+    return Draft("session", at, _encode(Session(agent_session_id)))
+
+
+def run_ended(at: str, turn_id: str, outcome: Outcome, error: RunFailure | None) -> Draft:
+    return Draft("run-ended", at, _encode(RunEnd(turn_id=turn_id, outcome=outcome, error=error)))
+
+
+def permission_requested(request: PermissionRequest) -> Draft:
+    return Draft("permission-requested", request.timestamp, _encode(request))
+
+
+def permission_resolved(at: str, occurrence_id: str, allowed: bool) -> Draft:
+    message = PermissionResolved(
+        timestamp=at, permission_occurrence_id=occurrence_id, allowed=allowed
+    )
+    return Draft("permission-resolved", at, _encode(message))
+
+
+def permission_cancelled(at: str, occurrence_id: str) -> Draft:
+    """Return the row of a void question; whatever voided it, readers see ``cancelled`` (4.21)."""
+    message = PermissionCancelled(
+        timestamp=at, permission_occurrence_id=occurrence_id, reason="cancelled"
+    )
+    return Draft("permission-cancelled", at, _encode(message))
+
+
+def shown(view_id: str, row: Row) -> TranscriptMessage | None:
+    """Return what a row shows, or None for a hidden one; an illegible one is `Damaged`."""
+    if row.kind in ("session", "run-ended"):
+        return None
+    try:
+        return TranscriptMessage(ordinal=row.ordinal, message=_decode_message(row.payload))
+    except msgspec.DecodeError as error:
+        raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+
+
+def input_of(view_id: str, row: Row) -> Input:
+    """Return the input of a ``user-input`` row."""
+    try:
+        return msgspec.json.decode(row.payload, type=Input)
+    except msgspec.DecodeError as error:
+        raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+
+
+def answers_input(row: Row | Draft) -> bool:
+    """Whether input before this row counts as answered (chats.md 5.2.1)."""
+    match row.kind:
+        case "provider-row":
+            return not row.payload.startswith(_ERROR)
+        case "permission-requested":
+            return True
+        case "run-ended":
+            return msgspec.json.decode(row.payload, type=RunEnd).outcome != "interrupted"
+    return False
+
+
+def is_conversation(message: ProviderRow) -> bool:
+    """Whether a provider row moves a chat's activity (chats.md 5.14)."""
+    return not isinstance(message, ErrorMessage | TranscriptNotice)
+
+
+def text_of(message: ProviderRow) -> str | None:
+    """Return the text that a preview shows, where a provider row has one."""
+    return message.content if isinstance(message, AssistantMessage) else None

@@ -1,0 +1,195 @@
+"""The transcript of one chat: its current view, rows without a gap, pages, and input nobody
+answered yet.
+
+Ordinals belong to rows only once a commit has kept them: a commit that fails leaves no gap, because
+the rows that come next take the same numbers.  One commit of a view runs at a time and takes
+everything that came meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
+
+from garcon.controller.transcripts import resend
+from garcon.controller.transcripts.pages import Page, span
+from garcon.controller.transcripts.resend import Candidate
+from garcon.controller.transcripts.rows import Draft, Input, input_of, shown
+from garcon.deferreds import returns_deferred
+from garcon.store.interfaces import Damaged, IStore
+from garcon.store.records import AppendRows, Change, Row
+
+_CHUNK = 100
+"""How many rows at a time are looked through for unanswered input."""
+
+Committed = Callable[[str, tuple[Row, ...]], None]
+
+
+@frozen
+class _Unit:
+    drafts: tuple[Draft, ...]
+    before: tuple[Change, ...]
+    after: tuple[Change, ...]
+    done: Deferred[tuple[Row, ...]]
+
+
+class Transcript:
+    """One chat's current view.  Reads show committed rows only, so nothing seen can be lost.
+
+    `fenced` names the damage once some was met; every later read and append fails the same way.
+    """
+
+    def __init__(
+        self,
+        store: IStore,
+        view_id: str,
+        last_ordinal: int,
+        *,
+        committed: Committed,
+        fenced: Damaged | None = None,
+    ) -> None:
+        self.view_id = view_id
+        self.last_ordinal = last_ordinal
+        self.fenced = fenced
+        self._store = store
+        self._on_committed = committed
+        self._queued: list[_Unit] = []
+        self._writing = False
+        self._unanswered: list[int] | None = [] if last_ordinal == 0 else None
+
+    def append(
+        self,
+        drafts: Sequence[Draft],
+        *,
+        before: Sequence[Change] = (),
+        after: Sequence[Change] = (),
+    ) -> Deferred[tuple[Row, ...]]:
+        """Add rows; fires with them once they, and the changes around them, are durable.
+
+        Fails with `NotStored`, and then nothing was added.  Cannot be cancelled.
+        """
+        unit = _Unit(tuple(drafts), tuple(before), tuple(after), Deferred())
+        self._queued.append(unit)
+        if not self._writing:
+            self._write_next()
+        return unit.done
+
+    @returns_deferred
+    async def page(self, limit: int, before: int | None = None) -> Page:
+        """Read the page of `limit` raw rows that ends below `before`, or at the end; fails with
+        `Damaged`.
+        """
+        last_ordinal = self.last_ordinal
+        wanted = span(last_ordinal, limit, before)
+        rows = await self._rows(wanted.first, wanted.last)
+        try:
+            shown_rows = [shown(self.view_id, row) for row in rows]
+        except Damaged as damage:
+            self.fenced = damage
+            raise
+        messages = [message for message in shown_rows if message is not None]
+        oldest = messages[0].ordinal if messages else 0
+        return Page(messages, last_ordinal, oldest, wanted.last, wanted.next_before)
+
+    @returns_deferred
+    async def unanswered(self) -> list[Candidate]:
+        """Read the inputs that count as unanswered, oldest first; fails with `Damaged`."""
+        while self._unanswered is None:
+            last_ordinal = self.last_ordinal
+            found = await self._count_back(last_ordinal)
+            if last_ordinal == self.last_ordinal:
+                self._unanswered = found
+        return [
+            resend.candidate(ordinal, self._input(row))
+            for ordinal in list(self._unanswered)
+            for row in await self._rows(ordinal, ordinal)
+        ]
+
+    @returns_deferred
+    async def find(self, client_message_id: str) -> Row | None:
+        """Return the row that has this message identity in the view; fails with `Damaged`."""
+        self._must_be_sound()
+        try:
+            return await self._store.find_message(self.view_id, client_message_id)
+        except Damaged as damage:
+            self.fenced = damage
+            raise
+
+    def input_of(self, row: Row) -> Input:
+        """Return the input that a ``user-input`` row holds; raises `Damaged`."""
+        return self._input(row)
+
+    async def _count_back(self, last: int) -> list[int]:
+        found: list[int] = []
+        while last > 0:
+            first = max(1, last - _CHUNK + 1)
+            earlier, answered = resend.counted_back(await self._rows(first, last))
+            found = earlier + found
+            if answered:
+                break
+            last = first - 1
+        return found
+
+    async def _rows(self, first: int, last: int) -> list[Row]:
+        self._must_be_sound()
+        if first > last:
+            return []
+        try:
+            return await self._store.read_rows(self.view_id, first, last)
+        except Damaged as damage:
+            self.fenced = damage
+            raise
+
+    def _input(self, row: Row) -> Input:
+        try:
+            return input_of(self.view_id, row)
+        except Damaged as damage:
+            self.fenced = damage
+            raise
+
+    def _must_be_sound(self) -> None:
+        if self.fenced is not None:
+            raise Damaged(self.view_id, self.fenced.text)
+
+    def _write_next(self) -> None:
+        units, self._queued = self._queued, []
+        self._writing = True
+        changes: list[Change] = []
+        kept: list[tuple[Row, ...]] = []
+        ordinal = self.last_ordinal
+        for unit in units:
+            rows = tuple(draft.placed(ordinal + n) for n, draft in enumerate(unit.drafts, 1))
+            ordinal += len(rows)
+            kept.append(rows)
+            changes.extend(unit.before)
+            if rows:
+                changes.append(AppendRows(self.view_id, rows))
+            changes.extend(unit.after)
+        self._store.write(changes).addCallbacks(
+            lambda _: self._written(units, kept), lambda f: self._not_written(units, f)
+        )
+
+    def _written(self, units: list[_Unit], kept: list[tuple[Row, ...]]) -> None:
+        rows = tuple(row for some in kept for row in some)
+        self._writing = False
+        if rows:
+            self.last_ordinal = rows[-1].ordinal
+            if self._unanswered is not None:
+                self._unanswered = resend.after(self._unanswered, rows)
+            self._on_committed(self.view_id, rows)
+        for unit, some in zip(units, kept, strict=True):
+            unit.done.callback(some)
+        self._go_on()
+
+    def _not_written(self, units: list[_Unit], failure: Failure) -> None:
+        self._writing = False
+        for unit in units:
+            unit.done.errback(Failure(failure.value))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._queued and not self._writing:
+            self._write_next()

@@ -1,0 +1,166 @@
+"""What is remembered of a chat, as values: its record, its rows, and the changes a commit may
+hold.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct, field
+
+from garcon.contract.catalogs import AgentSettings
+
+OrderGroup = Literal["pinned", "orphan", "normal", "archived"]
+
+RowKind = Literal[
+    "user-input",
+    "provider-row",
+    "notice",
+    "session",
+    "run-ended",
+    "permission-requested",
+    "permission-resolved",
+    "permission-cancelled",
+]
+
+
+class ChatRecord(Struct, frozen=True, kw_only=True):
+    """Every durable attribute of a chat but its transcript.
+
+    `position` orders it inside its group, smallest first.  `first_message` is the first line of the
+    first input.
+    """
+
+    chat_id: str
+    executor_id: str
+    agent_id: str
+    agent_ownership_epoch: str
+    agent_settings: AgentSettings
+    agent_session_id: str | None = None
+    model: str | None = None
+    api_provider_id: str | None = None
+    model_endpoint_id: str | None = None
+    model_protocol: str | None = None
+    permission_mode: str = "default"
+    thinking_mode: str = "none"
+    project_path: str
+    project_key: str
+    tags: list[str] = field(default_factory=list)
+    name: str | None = None
+    first_message: str = ""
+    parent_chat_id: str | None = None
+    origin: str | None = None
+    ordered_preamble_ids: list[str] | None = None
+    order_group: OrderGroup = "normal"
+    position: int = 0
+    created_at: str
+    last_read_at: str | None = None
+
+
+class Row(Struct, frozen=True):
+    """One raw row of a view.  `payload` is JSON, made once; `ordinal` has no gap below it."""
+
+    ordinal: int
+    kind: RowKind
+    at: str
+    payload: bytes
+    client_message_id: str | None = None
+
+    def check(self, view_id: str) -> int:
+        """Return the value that tells this row, in this place, from a damaged or misplaced one."""
+        head = (
+            f"{view_id}\0{self.ordinal}\0{self.kind}\0{self.at}\0{self.client_message_id or ''}\0"
+        )
+        return crc32(self.payload, crc32(head.encode()))
+
+
+class PutChat(Struct, frozen=True):
+    """Add a chat, or replace what is remembered of it."""
+
+    record: ChatRecord
+
+
+class TouchChat(Struct, frozen=True):
+    """Remember the latest conversational row of a chat (chats.md 4.1 `activity`, `preview`)."""
+
+    chat_id: str
+    last_activity_at: str
+    last_message: str | None
+    """None keeps what is there: a row without text moves the time only."""
+
+
+class RemoveChat(Struct, frozen=True):
+    """Forget a chat with all of its views and rows."""
+
+    chat_id: str
+
+
+class PutView(Struct, frozen=True):
+    """Make a view the current one of its chat."""
+
+    chat_id: str
+    view_id: str
+
+
+class AppendRows(Struct, frozen=True):
+    """Add rows at the end of a view.  The same rows again are no change."""
+
+    view_id: str
+    rows: tuple[Row, ...]
+
+
+class PutSetting(Struct, frozen=True):
+    """Set one value of the small key-value settings; None removes it."""
+
+    key: str
+    value: str | None
+
+
+Change = PutChat | TouchChat | RemoveChat | PutView | AppendRows | PutSetting
+
+
+class StoredChat(Struct, frozen=True, kw_only=True):
+    """A chat as it was found at start.
+
+    `damaged`: its record could not be trusted; what was legible of it is kept, and the chat is to
+    be fenced.
+    """
+
+    record: ChatRecord
+    last_activity_at: str | None
+    last_message: str
+    view_id: str | None
+    last_ordinal: int
+    damaged: bool = False
+
+
+def encode_record(record: ChatRecord) -> tuple[bytes, int]:
+    """Return a chat record as stored, with its check value."""
+    blob = msgspec.json.encode(record)
+    return blob, crc32(blob)
+
+
+def decode_record(chat_id: str, blob: Any, check: Any) -> tuple[ChatRecord, bool]:
+    """Return the record and whether it is damaged; an illegible one becomes a stand-in that names
+    its chat only.
+    """
+    try:
+        record = msgspec.json.decode(blob, type=ChatRecord)
+        return record, crc32(blob) != check or record.chat_id != chat_id
+    except (msgspec.DecodeError, TypeError, ValueError):
+        return _stand_in(chat_id), True
+
+
+def _stand_in(chat_id: str) -> ChatRecord:
+    return ChatRecord(
+        chat_id=chat_id,
+        executor_id="local",
+        agent_id="unknown",
+        agent_ownership_epoch=f"unreadable-{chat_id}",
+        agent_settings=AgentSettings(owner_id="unknown", schema_version=1, values={}),
+        project_path="",
+        project_key="",
+        created_at="1970-01-01T00:00:00.000Z",
+    )

@@ -1,0 +1,238 @@
+"""The tables of a workspace's store and the statements that fill and read them.  Runs in the
+store's thread only.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from garcon.store.interfaces import Damaged, NotStored
+from garcon.store.records import (
+    AppendRows,
+    Change,
+    PutChat,
+    PutSetting,
+    PutView,
+    RemoveChat,
+    Row,
+    StoredChat,
+    TouchChat,
+    decode_record,
+    encode_record,
+)
+
+SCHEMA_VERSION = 1
+
+_TABLES = """
+CREATE TABLE chats (
+    chat_id TEXT PRIMARY KEY NOT NULL,
+    record BLOB NOT NULL,
+    check_value INTEGER NOT NULL,
+    last_activity_at TEXT,
+    last_message TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE views (
+    view INTEGER PRIMARY KEY,
+    view_id TEXT NOT NULL UNIQUE,
+    chat_id TEXT NOT NULL REFERENCES chats ON DELETE CASCADE,
+    is_current INTEGER NOT NULL
+);
+CREATE INDEX views_of_chat ON views (chat_id);
+CREATE TABLE rows (
+    view INTEGER NOT NULL REFERENCES views ON DELETE CASCADE,
+    ordinal INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    at TEXT NOT NULL,
+    client_message_id TEXT,
+    payload BLOB NOT NULL,
+    check_value INTEGER NOT NULL,
+    PRIMARY KEY (view, ordinal)
+);
+CREATE UNIQUE INDEX messages ON rows (view, client_message_id)
+    WHERE client_message_id IS NOT NULL;
+CREATE TABLE settings (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL);
+"""
+
+_ROW = "SELECT ordinal, kind, at, payload, client_message_id, check_value FROM rows WHERE view = ?"
+
+
+def create(connection: sqlite3.Connection) -> None:
+    """Make the tables of a new file."""
+    script = f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
+    connection.executescript(script)
+
+
+class Tables:
+    """The tables of one open connection."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._db = connection
+        self._views: dict[str, int] = {}
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Make the changes inside the transaction that is open."""
+        for change in changes:
+            match change:
+                case AppendRows():
+                    self._append(change)
+                case TouchChat():
+                    self._db.execute(
+                        "UPDATE chats SET last_activity_at = ?,"
+                        " last_message = coalesce(?, last_message) WHERE chat_id = ?",
+                        (change.last_activity_at, change.last_message, change.chat_id),
+                    )
+                case PutChat():
+                    blob, check = encode_record(change.record)
+                    self._db.execute(
+                        "INSERT INTO chats (chat_id, record, check_value) VALUES (?, ?, ?)"
+                        " ON CONFLICT (chat_id) DO UPDATE"
+                        " SET record = excluded.record, check_value = excluded.check_value",
+                        (change.record.chat_id, blob, check),
+                    )
+                case PutView():
+                    self._put_view(change)
+                case RemoveChat():
+                    self._views.clear()
+                    self._db.execute("DELETE FROM chats WHERE chat_id = ?", (change.chat_id,))
+                case PutSetting(key, None):
+                    self._db.execute("DELETE FROM settings WHERE key = ?", (key,))
+                case PutSetting(key, value):
+                    self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, value))
+
+    def forget_views(self) -> None:
+        """Drop what is known of view numbers: a transaction that may have made some was rolled
+        back.
+        """
+        self._views.clear()
+
+    def chats(self) -> list[StoredChat]:
+        """Return every chat with its current view and last ordinal."""
+        views = {
+            chat_id: (view_id, view)
+            for chat_id, view_id, view in self._db.execute(
+                "SELECT chat_id, view_id, view FROM views WHERE is_current"
+            )
+        }
+        return [
+            self._stored(chat_id, blob, check, at, text, *views.get(chat_id, (None, None)))
+            for chat_id, blob, check, at, text in self._db.execute(
+                "SELECT chat_id, record, check_value, last_activity_at, last_message FROM chats"
+            ).fetchall()
+        ]
+
+    def settings(self) -> dict[str, str]:
+        return dict(self._db.execute("SELECT key, value FROM settings").fetchall())
+
+    def read(self, view_id: str, first: int, last: int) -> list[Row]:
+        """Return exactly the rows asked for or raise `Damaged`."""
+        rows = []
+        expected = first
+        for found in self._db.execute(
+            f"{_ROW} AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
+            (self._number(view_id), first, last),
+        ):
+            row = _checked(view_id, found)
+            if row.ordinal != expected:
+                raise Damaged(view_id, f"row {expected} is missing")
+            rows.append(row)
+            expected += 1
+        if expected != last + 1:
+            raise Damaged(view_id, f"row {expected} is missing")
+        return rows
+
+    def find(self, view_id: str, client_message_id: str) -> Row | None:
+        found = self._db.execute(
+            f"{_ROW} AND client_message_id = ?", (self._number(view_id), client_message_id)
+        ).fetchone()
+        return None if found is None else _checked(view_id, found)
+
+    def _stored(
+        self,
+        chat_id: str,
+        blob: bytes,
+        check: int,
+        at: str | None,
+        text: str,
+        view_id: str | None,
+        view: int | None,
+    ) -> StoredChat:
+        record, damaged = decode_record(chat_id, blob, check)
+        last = self._db.execute("SELECT max(ordinal) FROM rows WHERE view = ?", (view,)).fetchone()
+        return StoredChat(
+            record=record,
+            last_activity_at=at,
+            last_message=text,
+            view_id=view_id,
+            last_ordinal=last[0] or 0,
+            damaged=damaged,
+        )
+
+    def _number(self, view_id: str) -> int:
+        number = self._views.get(view_id)
+        if number is None:
+            found = self._db.execute(
+                "SELECT view FROM views WHERE view_id = ?", (view_id,)
+            ).fetchone()
+            if found is None:
+                raise NotStored(f"no view {view_id}")
+            number = self._views[view_id] = int(found[0])
+        return number
+
+    def _put_view(self, change: PutView) -> None:
+        self._db.execute("UPDATE views SET is_current = 0 WHERE chat_id = ?", (change.chat_id,))
+        self._db.execute(
+            "INSERT INTO views (view_id, chat_id, is_current) VALUES (?, ?, 1)"
+            " ON CONFLICT (view_id) DO UPDATE SET is_current = 1",
+            (change.view_id, change.chat_id),
+        )
+
+    def _append(self, change: AppendRows) -> None:
+        number = self._number(change.view_id)
+        before = self._db.total_changes
+        self._db.executemany(
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (view, ordinal) DO NOTHING",
+            [
+                (
+                    number,
+                    row.ordinal,
+                    row.kind,
+                    row.at,
+                    row.client_message_id,
+                    row.payload,
+                    row.check(change.view_id),
+                )
+                for row in change.rows
+            ],
+        )
+        if self._db.total_changes - before != len(change.rows):
+            self._must_hold(change)
+        self._must_follow(number, change)
+
+    def _must_hold(self, change: AppendRows) -> None:
+        """A repeated append is fine when it says what is there already."""
+        first, last = change.rows[0].ordinal, change.rows[-1].ordinal
+        if self.read(change.view_id, first, last) != list(change.rows):
+            raise NotStored(f"rows {first} to {last} are taken")
+
+    def _must_follow(self, number: int, change: AppendRows) -> None:
+        first = change.rows[0].ordinal if change.rows else 1
+        if (
+            first > 1
+            and not self._db.execute(
+                "SELECT 1 FROM rows WHERE view = ? AND ordinal = ?", (number, first - 1)
+            ).fetchone()
+        ):
+            raise NotStored(f"row {first} would follow a gap")
+
+
+def _checked(view_id: str, found: tuple[int, str, str, bytes, str | None, int]) -> Row:
+    ordinal, kind, at, payload, client_message_id, check = found
+    row = Row(ordinal, kind, at, payload, client_message_id)  # type: ignore[arg-type]  # checked next
+    try:
+        sound = isinstance(payload, bytes) and row.check(view_id) == check
+    except (TypeError, UnicodeError):
+        sound = False
+    if not sound:
+        raise Damaged(view_id, f"row {ordinal}")
+    return row

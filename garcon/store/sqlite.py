@@ -1,0 +1,240 @@
+"""The store in one SQLite file: one thread, one connection, write-ahead log, group commit.
+
+A commit that reaches the disk costs the same whether it holds one row or a hundred, so writes that
+come while one runs wait and share the next.  Each write is a savepoint of its own inside the shared
+transaction: one that is refused leaves its neighbours alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.interfaces import IReactorFromThreads
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from garcon.deferreds import returns_deferred
+from garcon.errors import StartupError
+from garcon.store.interfaces import Damaged, IStore, NotStored
+from garcon.store.records import Change, Row, StoredChat
+from garcon.store.schema import SCHEMA_VERSION, Tables, create
+
+T = TypeVar("T")
+
+_BUSY_SECONDS = 5.0
+_COMMIT_WRITES = 1_024
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+@frozen
+class _Write:
+    changes: Sequence[Change]
+    done: Deferred[None]
+
+
+@implementer(IStore)
+class SqliteStore:
+    """One workspace's memory in the file `path`.  See `IStore`: calls cannot be cancelled and are
+    idempotent.
+    """
+
+    _log = Logger()
+
+    def __init__(
+        self, path: str, reactor: IReactorFromThreads, pool: ThreadPool | None = None
+    ) -> None:
+        self._path = Path(path)
+        self._reactor = reactor
+        self._pool = pool or ThreadPool(1, 1, "store")
+        self._connection: sqlite3.Connection | None = None
+        self._tables: Tables | None = None
+        self._queued: list[_Write] = []
+        self._committing = False
+        self._closing = False
+        self._idle: list[Deferred[None]] = []
+
+    @returns_deferred
+    async def open(self) -> None:
+        self._pool.start()
+        try:
+            await self._in_thread(self._open)
+        except BaseException:
+            self._pool.stop()
+            raise
+
+    @returns_deferred
+    async def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        if self._committing:
+            idle: Deferred[None] = Deferred()
+            self._idle.append(idle)
+            await idle
+        try:
+            await self._in_thread(self._close)
+        finally:
+            self._pool.stop()
+
+    def load(self) -> Deferred[list[StoredChat]]:
+        return self._read(Tables.chats)
+
+    def settings(self) -> Deferred[dict[str, str]]:
+        return self._read(Tables.settings)
+
+    def read_rows(self, view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+        return self._read(
+            lambda tables: _of_view(view_id, lambda: tables.read(view_id, first, last))
+        )
+
+    def find_message(self, view_id: str, client_message_id: str) -> Deferred[Row | None]:
+        return self._read(
+            lambda tables: _of_view(view_id, lambda: tables.find(view_id, client_message_id))
+        )
+
+    def write(self, changes: Sequence[Change]) -> Deferred[None]:
+        if self._closing or self._tables is None:
+            return fail(NotStored("it is not open"))
+        done: Deferred[None] = Deferred()
+        self._queued.append(_Write(tuple(changes), done))
+        if not self._committing:
+            self._commit_next()
+        return done
+
+    def _commit_next(self) -> None:
+        batch, self._queued = self._queued[:_COMMIT_WRITES], self._queued[_COMMIT_WRITES:]
+        self._committing = True
+        d = self._in_thread(lambda: self._commit([write.changes for write in batch]))
+        d.addBoth(self._committed, batch)
+
+    def _committed(self, outcome: list[NotStored | None] | Failure, batch: list[_Write]) -> None:
+        if isinstance(outcome, Failure):
+            if outcome.check(sqlite3.Error):
+                reason = outcome.getErrorMessage()
+                self._log.error("the store could not commit: {reason}", reason=reason)
+            else:
+                self._log.failure("a commit failed", failure=outcome)
+            outcome = [NotStored(outcome.getErrorMessage())] * len(batch)
+        self._committing = False
+        if self._queued:
+            self._commit_next()
+        for write, error in zip(batch, outcome, strict=True):
+            if error is None:
+                write.done.callback(None)
+            else:
+                write.done.errback(error)
+        if not self._committing:
+            idle, self._idle = self._idle, []
+            for d in idle:
+                d.callback(None)
+
+    def _read(self, read: Callable[[Tables], T]) -> Deferred[T]:
+        tables = self._tables
+        if self._closing or tables is None:
+            return fail(NotStored("it is not open"))
+        return self._in_thread(lambda: read(tables))
+
+    def _in_thread(self, work: Callable[[], T]) -> Deferred[T]:
+        d: Deferred[Any] = deferToThreadPool(self._reactor, self._pool, work)
+        return d
+
+    # Everything below runs in the store's thread.
+
+    def _open(self) -> None:
+        try:
+            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            connection = sqlite3.connect(
+                self._path,
+                timeout=_BUSY_SECONDS,
+                isolation_level=None,
+                check_same_thread=False,
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise StartupError(f"cannot open the store {self._path}: {error}") from None
+        try:
+            tables = self._prepare(connection)
+            tables.chats()
+        except sqlite3.Error as error:
+            connection.close()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+                raise self._set_aside(error) from None
+            raise StartupError(f"cannot use the store {self._path}: {error}") from None
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self._tables = connection, tables
+
+    def _prepare(self, connection: sqlite3.Connection) -> Tables:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > SCHEMA_VERSION:
+            raise StartupError(
+                f"the store {self._path} was written by a newer version"
+                f" (schema {version}, this one knows {SCHEMA_VERSION})"
+            )
+        connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if version == 0:
+            create(connection)
+        return Tables(connection)
+
+    def _set_aside(self, error: sqlite3.Error) -> StartupError:
+        kept = self._path.with_name(f"{self._path.name}.unreadable-{time.time_ns()}")
+        for suffix in ("", "-wal", "-shm"):
+            source = Path(f"{self._path}{suffix}")
+            if source.exists():
+                source.rename(f"{kept}{suffix}")
+        return StartupError(
+            f"the store {self._path} is unreadable ({error}); it was set aside as {kept},"
+            " and the next start begins with an empty one"
+        )
+
+    def _commit(self, writes: list[Sequence[Change]]) -> list[NotStored | None]:
+        assert self._connection is not None and self._tables is not None
+        db, tables = self._connection, self._tables
+        outcome: list[NotStored | None] = []
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            for changes in writes:
+                db.execute("SAVEPOINT one")
+                try:
+                    tables.apply(changes)
+                    outcome.append(None)
+                except (NotStored, Damaged, sqlite3.IntegrityError) as error:
+                    db.execute("ROLLBACK TO one")
+                    tables.forget_views()
+                    outcome.append(error if isinstance(error, NotStored) else NotStored(str(error)))
+                db.execute("RELEASE one")
+            db.execute("COMMIT")
+        except BaseException:
+            tables.forget_views()
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+            raise
+        return outcome
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            connection, self._connection, self._tables = self._connection, None, None
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.close()
+
+
+def _of_view(view_id: str, read: Callable[[], T]) -> T:
+    """A page of the file that cannot be read damages the view that wanted it."""
+    try:
+        return read()
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            raise Damaged(view_id, str(error)) from None
+        raise
