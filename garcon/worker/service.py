@@ -133,21 +133,17 @@ class Worker:
     # ILinkEvents
 
     def primary_installed(self, captured: ICapturedLink) -> None:
-        """The controller is there."""
-        self._log.info("linked as executor {executor}", executor=captured.peer.executor_id)
+        """The controller is there; the gateway asks for it with each request."""
 
     def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
         """The controller is gone; what this session has started is decided by the continuity."""
-        self._log.info("the link to the controller ended ({cause})", cause=cause)
         self.serving.session_lost(captured.generation)
 
     def bulk_changed(self, phase: str) -> None:
-        """Bulk needs nothing of us."""
-        self._log.debug("bulk is {phase}", phase=phase)
+        """Whoever calls on bulk waits for it there."""
 
     def link_failed(self, kind: str, text: str) -> None:
-        """Say why there is no link; neither addresses nor secrets are in these texts."""
-        self._log.warn("no link to the controller ({kind}): {text}", kind=kind, text=text)
+        """The link has said so in the log, and tries again."""
 
     def producer_received(self, binding_id: str, seq: int, frame: Any) -> None:
         """Only a controller receives these."""

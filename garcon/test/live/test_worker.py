@@ -226,7 +226,7 @@ class Secrets(WorkerTestCase):
         secret = new_secret()
         worker, url = self.dialling(secret)
         descriptor = self.descriptor(worker)
-        eventually("a failed attempt is reported", lambda: "no link" in worker.output.text())
+        eventually("a failed attempt is reported", lambda: "connect-failed" in worker.output.text())
         pid = worker.process.pid
         arguments = Path(f"/proc/{pid}/cmdline").read_bytes()
         output = worker.output.text()

@@ -223,6 +223,15 @@ class Streams(Cast):
         sink.event(row())
         self.assertEqual(self.wire.taken, [])
 
+    def test_closing_a_live_stream_ends_its_run(self) -> None:
+        """Nobody could see or answer the run any more; one that has ended is only forgotten."""
+        self.begin().event(RunEnded(outcome="finished"))
+        self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-1")))
+        self.assertEqual(self.runtime.aborted, [])
+        self.begin("run-2", "binding-2")
+        self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-2")))
+        self.assertEqual(self.runtime.aborted, ["run-2"])
+
     def test_streams_at_n_and_n_plus_one(self) -> None:
         """There is room for a fixed number of streams."""
         for number in range(BINDINGS):

@@ -121,14 +121,17 @@ class Bindings:
             raise GarconError("VALIDATION_FAILED", "the run's stream is not bound by this session")
         return binding
 
-    def close(self, binding_id: str) -> Binding | None:
-        """Close a stream and return it; None if there is none."""
+    def find(self, binding_id: str) -> Binding | None:
+        """Return an open stream, or None."""
+        return self._open.get(binding_id)
+
+    def close(self, binding_id: str) -> None:
+        """Close a stream, if it is open."""
         binding = self._open.pop(binding_id, None)
         if binding is not None:
             binding.close()
             if not self._undelivered():
                 self._delivered.fire(None)
-        return binding
 
     def delivered(self) -> Deferred[None]:
         """Fire once no ended run waits for its last acknowledgement; at once if none does."""

@@ -24,6 +24,9 @@ class IContinuity(Interface):
     def session_lost(orphans: Sequence[Binding]) -> None:
         """The session these belong to has ended and will not come back."""
 
+    def unwanted(binding: Binding) -> None:
+        """The controller has closed a stream whose run it will hear no more of."""
+
     def overflowed(binding: Binding) -> None:
         """A run produced more than could be kept; it cannot be shown whole any more."""
 
@@ -41,11 +44,15 @@ class EndWithSession:
     def session_lost(self, orphans: Sequence[Binding]) -> None:
         """Close the streams and stop their runs."""
         for binding in orphans:
-            self._bindings.close(binding.binding_id)
-            if binding.launching is not None:
-                binding.launching.cancel()
-            elif binding.run_id is not None and not binding.has_ended:
-                self._tasks.spawn("stop an orphaned run", self._end(binding, binding.run_id))
+            self.unwanted(binding)
+
+    def unwanted(self, binding: Binding) -> None:
+        """Close the stream and stop its run, which nobody could answer or see any more."""
+        self._bindings.close(binding.binding_id)
+        if binding.launching is not None:
+            binding.launching.cancel()
+        elif binding.run_id is not None and not binding.has_ended:
+            self._tasks.spawn("stop an orphaned run", self._end(binding, binding.run_id))
 
     def overflowed(self, binding: Binding) -> None:
         """Stop the run; its end is then published as a failure."""

@@ -23,6 +23,7 @@ from garcon.errors import CallError, validation
 from garcon.link.interfaces import CallContext, Handler
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.worker.serving.bindings import Bindings
+from garcon.worker.serving.continuity import IContinuity
 
 
 @define(eq=False)
@@ -31,6 +32,7 @@ class Methods:
 
     _runtime: IExecutorRuntime
     _bindings: Bindings
+    _continuity: IContinuity
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return every method a worker serves, by name."""
@@ -83,8 +85,10 @@ class Methods:
 
     @returns_deferred
     async def close_binding(self, request: rpc.BindingQuery, context: CallContext) -> rpc.Nothing:
-        """Close a stream; closing it again changes nothing."""
-        self._bindings.close(request.binding_id)
+        """Close a stream, and with it a run that still goes on; again changes nothing."""
+        binding = self._bindings.find(request.binding_id)
+        if binding is not None:
+            self._continuity.unwanted(binding)
         return rpc.Nothing()
 
     @returns_deferred

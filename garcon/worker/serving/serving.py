@@ -40,7 +40,7 @@ class Serving:
         self._relay = Relay(clock, offer, backlog or Backlog())
         self._bindings = Bindings(self._relay, self._overflowed)
         self._continuity: IContinuity = EndWithSession(runtime, self._bindings, self._tasks)
-        self._methods = Methods(runtime, self._bindings)
+        self._methods = Methods(runtime, self._bindings, self._continuity)
 
     @property
     def streams(self) -> int:
