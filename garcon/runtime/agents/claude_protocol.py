@@ -68,6 +68,8 @@ class ClaudeConversation:
     _interrupting: bool = False
     _session_id: str = ""
     _mode: str = ""
+    _granted: set[str] = field(factory=set)
+    """Modes that the user chose by an answer that is to last."""
     _questions: dict[str, _Question] = field(factory=dict)
     _open_tools: dict[str, None] = field(factory=dict)
     _compacted: dict[str, Any] | None = None
@@ -85,8 +87,8 @@ class ClaudeConversation:
         self._open_tools.clear()
         outputs: list[Output] = []
         wanted = MODES[launch.permission_mode]
-        if self._mode and self._mode != wanted:
-            # The last turn left it: a plan was accepted, or a decision changed the mode.
+        if self._mode and self._mode != wanted and self._mode not in self._granted:
+            # The last turn left it, by an accepted plan.  What was always allowed stays so.
             outputs.append(self._request({"subtype": "set_permission_mode", "mode": wanted}))
         content = [part for image in launch.images if (part := _image(image)) is not None]
         content.append({"type": "text", "text": launch.prompt})
@@ -129,7 +131,8 @@ class ClaudeConversation:
                 _deny(question, f"The user skipped the questions{f': {reason}' if reason else '.'}")
             ]
         given = answered(question.input, said) if question.tool == QUESTION else question.input
-        rules = _always(question.suggestions) if response.always_allow else []
+        rules = _objects(question.suggestions) if response.always_allow else []
+        self._granted.update(str(r.get("mode")) for r in rules if r.get("type") == "setMode")
         return [_allow(question, given, rules)]
 
     # -- messages
@@ -348,14 +351,6 @@ def failure_text(result: dict[str, Any]) -> str:
     if isinstance(status, int) and str(status) not in text:
         text = f"{text} (HTTP {status})"
     return text
-
-
-def _always(suggestions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Choose what makes an answer last: rules and directories, and a change of mode only where
-    nothing else is offered.
-    """
-    lasting = [s for s in _objects(suggestions) if s.get("type") != "setMode"]
-    return lasting or _objects(suggestions)[:1]
 
 
 def _allow(question: _Question, given: dict[str, Any], rules: list[dict[str, Any]]) -> Output:
