@@ -1,0 +1,352 @@
+"""Executors and the bridge over whole links, encryption included, with the worker's own serving."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from attrs import define
+from msgspec import Struct
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
+
+from garcon.contract import operations, routes, rpc
+from garcon.contract.executors import CliContext
+from garcon.contract.rpc import BridgedHttp, BridgedReply, BridgedRequest, Lane
+from garcon.contract.runs import PermissionResponse, RunEnded
+from garcon.controller.bridge.dispatcher import Dispatcher
+from garcon.controller.executors.records import ExecutorRecord
+from garcon.deferreds import returns_deferred
+from garcon.errors import CallError, GarconError
+from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.link import ControllerLink, WorkerLink
+from garcon.link.memory import MemoryDialler, MemoryNetwork
+from garcon.test.controller.bridge.cast import Held
+from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase, Sink
+from garcon.test.controller.executors.test_remote import launch
+from garcon.testing.fake_runtime import FakeRuntime
+from garcon.worker.serving.serving import Serving
+
+
+@implementer(ILinkEvents)
+@define(eq=False)
+class WorkerSide:
+    """What a worker does with its link's events."""
+
+    serving: Serving | None = None
+
+    def primary_installed(self, captured: ICapturedLink) -> None:
+        """Nothing to do."""
+
+    def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
+        assert self.serving is not None
+        self.serving.session_lost(captured.generation)
+
+    def bulk_changed(self, phase: str) -> None:
+        """Nothing to do."""
+
+    def link_failed(self, kind: str, text: str) -> None:
+        """Nothing to do."""
+
+    def producer_received(self, binding_id: str, seq: int, frame: Any) -> None:
+        raise AssertionError("a worker gets none")
+
+    def producer_acknowledged(self, acknowledgements: dict[str, int]) -> None:
+        assert self.serving is not None
+        self.serving.acknowledged(acknowledgements)
+
+
+class OverALink(ExecutorsCase):
+    """One worker, linked and ready, with command access; its runtime is a fake."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.network = MemoryNetwork()
+        self.dispatcher = Dispatcher(self.clock, self.handlers, self.executors, INSTANCE, None)
+        self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
+        self.dispatcher.open()
+        self.executor_id = self.create(allowControllerCli=True)
+        self.runtime = FakeRuntime()
+        self.sink = Sink()
+        self.worker = self.make_worker()
+        self.settle()
+
+    def open_link(  # type: ignore[override]
+        self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
+    ) -> ILink:
+        self.controller = ControllerLink(
+            self.clock, record.id, record.secret, INSTANCE, events, handlers, None
+        )
+        self.controller.start()
+        return self.controller
+
+    def make_worker(self) -> WorkerLink:
+        record = self.executors.registry.get(self.executor_id)
+        assert record is not None
+        side = WorkerSide()
+
+        def offer(seq: int, frame: Struct) -> bool:
+            return worker.send_producer(seq, frame)
+
+        side.serving = self.serving = Serving(self.clock, self.runtime, offer)
+        worker = WorkerLink(
+            self.clock,
+            record.secret,
+            "worker-runtime",
+            side,
+            self.serving.handlers(),
+            MemoryDialler(self.network, self.controller),
+        )
+        worker.start()
+        return worker
+
+    def settle(self, seconds: float = 1.0) -> None:
+        """Let everything that is due happen."""
+        self.clock.pump([seconds / 20] * 20)
+
+    def ask_controller(
+        self, route: routes.Route, body: dict[str, Any] | None = None, instance: str = INSTANCE
+    ) -> Deferred[BridgedReply]:
+        """Send a request as the gateway does."""
+        captured = self.worker.current()
+        assert captured is not None
+        request = BridgedRequest(instance, BridgedHttp(route.key, [], body))
+        d: Deferred[BridgedReply] = captured.call(
+            rpc.CLI_REQUEST, request, lane=Lane(route.lane), deadline=route.deadline
+        )
+        self.settle(0.1)
+        return d
+
+    def lost(self, d: Deferred[Any], code: str, outcome: str) -> None:
+        error = self.failureResultOf(d, CallError).value
+        assert isinstance(error, CallError)
+        self.assertEqual((error.code, error.outcome), (code, outcome))
+
+
+class ExecutorTests(OverALink):
+    """The remote runtime keeps the runtime's promises."""
+
+    def running(self) -> Any:
+        d = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
+        self.settle(0.1)
+        self.successResultOf(d)
+        return self.runtime.last
+
+    def test_ready(self) -> None:
+        """Described, and with bulk."""
+        shown = self.snapshot(self.executor_id)
+        self.assertEqual((shown["availability"], shown["instanceId"]), ("ready", "fake"))
+        self.assertEqual(shown["bulk"], {"availability": "ready", "lastError": None})
+        self.assertEqual(shown["projectBasePath"], "/projects")
+
+    def test_questions(self) -> None:
+        """Answers and the worker's own refusals come across."""
+        runtime = self.executors.runtime(self.executor_id)
+        agents = runtime.catalog("scripted")
+        path = runtime.inspect_project("/projects/a")
+        missing, unknown = runtime.inspect_project("/projects/missing"), runtime.catalog("x")
+        self.settle(0.1)
+        self.assertEqual(self.successResultOf(agents), tuple(self.runtime.agents))
+        self.assertEqual(self.successResultOf(path).project_path, "/projects/a")
+        error = self.failureResultOf(missing, GarconError).value
+        assert isinstance(error, GarconError)
+        self.assertEqual((error.code, error.status), ("PROJECT_PATH_NOT_FOUND", 404))
+        error = self.failureResultOf(unknown, GarconError).value
+        assert isinstance(error, GarconError)
+        self.assertEqual(error.code, "UNSUPPORTED_AGENT")
+
+    def test_a_turn(self) -> None:
+        """Every fact once, in order; the worker keeps nothing when it is over."""
+        run = self.running()
+        for n in range(100):
+            run.say(f"line {n}")
+        run.finish()
+        self.settle()
+        texts = [e.message.content for e in self.sink.events[:-1]]  # type: ignore[union-attr]
+        self.assertEqual(texts, [f"line {n}" for n in range(100)])
+        self.assertEqual(self.sink.events[-1], RunEnded(outcome="finished"))
+        self.assertEqual(self.serving.streams, 0)
+
+    def test_permission_and_abort(self) -> None:
+        """Decisions reach the agent, and an abort ends the run as interrupted."""
+        run = self.running()
+        run.ask("o1")
+        runtime = self.executors.runtime(self.executor_id)
+        response = PermissionResponse(run_id="run-1", permission_occurrence_id="o1", allow=True)
+        decided, ran = runtime.respond(response), runtime.running()
+        self.settle(0.1)
+        self.assertEqual(self.successResultOf(decided), "confirmed")
+        self.assertEqual(self.successResultOf(ran), ("run-1",))
+        aborted = runtime.abort("run-1")
+        self.settle(0.1)
+        self.assertIs(self.successResultOf(aborted), True)
+        self.assertEqual(self.sink.events[-1], RunEnded(outcome="interrupted"))
+
+    def test_launch_refused(self) -> None:
+        """With the worker's code, and no stream left."""
+        self.runtime.launch_error = GarconError("AGENT_NOT_FOUND", "no", status=422)
+        d = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
+        self.settle(0.1)
+        self.lost(d, "AGENT_NOT_FOUND", "rejected")
+        self.assertEqual((self.serving.streams, self.sink.events), (0, []))
+
+    def test_launch_too_slow(self) -> None:
+        """It fails after twenty seconds, and the run is ended on the worker."""
+        self.runtime.holds_launches = True
+        d = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
+        self.settle(19)
+        self.assertNoResult(d)
+        self.settle(2)
+        self.lost(d, "EXECUTOR_UNAVAILABLE", "unknown")
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        self.settle()
+        self.assertEqual((self.serving.streams, self.sink.events), (0, []))
+
+    def test_cut_during_a_turn(self) -> None:
+        """One end, of unknown outcome; the next session is ready for new turns."""
+        self.running().say("a")
+        self.settle(0.1)
+        self.network.cut()
+        self.settle(10)
+        ends = [e for e in self.sink.events if isinstance(e, RunEnded)]
+        self.assertEqual(len(ends), 1)
+        assert ends[0].error is not None
+        self.assertEqual(ends[0].error.code, "OUTCOME_UNKNOWN")
+        self.assertEqual(self.executors.availability(self.executor_id), "ready")
+        before = len(self.sink.events)
+        run = self.running_again()
+        run.say("b")
+        run.finish()
+        self.settle()
+        self.assertEqual(len(self.sink.events), before + 2)
+
+    def running_again(self) -> Any:
+        d = self.executors.runtime(self.executor_id).launch(launch("run-2"), self.sink)
+        self.settle(0.1)
+        self.successResultOf(d)
+        return self.runtime.last
+
+    def test_cut_during_a_launch(self) -> None:
+        """The launch fails as unknown and no fact follows."""
+        self.runtime.holds_launches = True
+        d = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
+        self.settle(0.1)
+        self.network.cut()
+        self.settle(10)
+        self.lost(d, "EXECUTOR_UNAVAILABLE", "unknown")
+        self.assertEqual(self.sink.events, [])
+
+    def test_replaced_connector(self) -> None:
+        """The old link is gone for good, and a new one waits to be dialled."""
+        old = self.controller
+        edit = {"direction": "executor-connects", "noTls": True}
+        self.updated(self.executor_id, connection=edit)
+        self.settle()
+        self.assertIsNot(self.controller, old)
+        self.assertFalse(old.accepts_sockets)
+        self.assertTrue(self.controller.accepts_sockets)
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
+
+
+class BridgeTests(OverALink):
+    """What a gateway gets."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.chats, self.stopping = Held(), Held()
+        self.handlers.register(operations.LIST_CHATS, self.chats.handle)
+        self.handlers.register(operations.STOP_CHAT, self.stopping.handle)
+
+    def test_context(self) -> None:
+        """Live, with the executor that the link has proven."""
+        captured = self.worker.current()
+        assert captured is not None
+        d = captured.call(rpc.CLI_DESCRIBE, None)
+        self.settle(0.1)
+        self.assertEqual(self.successResultOf(d), CliContext(INSTANCE, self.executor_id, None))
+
+    def test_answers_and_refusals(self) -> None:
+        """An answer of the application, and an outcome of the bridge."""
+        d = self.ask_controller(routes.LIST_EXECUTORS)
+        body = msgspec.json.decode(self.successResultOf(d).body)
+        self.assertEqual([e["id"] for e in body["executors"]], ["local", self.executor_id])
+        d = self.ask_controller(routes.LIST_EXECUTORS, instance="before")
+        self.lost(d, "CLI_CONTROLLER_CHANGED", "rejected")
+
+    def test_a_handler_may_call_back_into_the_same_worker(self) -> None:
+        """While its caller waits, and rows stream: nothing waits for anything else."""
+
+        @returns_deferred
+        async def models(call: Any) -> dict[str, str]:
+            runtime = self.executors.runtime(self.executor_id)
+            inspection = await runtime.inspect_project("/projects/a")
+            return {"path": inspection.project_path}
+
+        self.handlers.register(operations.LIST_PREAMBLES, models)
+        launched = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
+        self.settle(0.1)
+        self.successResultOf(launched)
+        for n in range(50):
+            self.runtime.last.say(str(n))
+        d = self.ask_controller(routes.LIST_PREAMBLES)
+        self.assertEqual(bytes(self.successResultOf(d).body), b'{"path":"/projects/a"}')
+        self.assertEqual(len(self.sink.events), 50)
+
+    def test_revoked_during_a_wait(self) -> None:
+        """The wait ends with its own outcome; the link and the executor's runs go on."""
+        read = self.ask_controller(routes.LIST_CHATS)
+        body = {"chatId": "1700000000000001", "clientRequestId": "r"}
+        mutation = self.ask_controller(routes.STOP_CHAT, body)
+        self.updated(self.executor_id, allowControllerCli=False)
+        self.updated(self.executor_id, allowControllerCli=True)
+        self.settle(0.1)
+        self.lost(read, "CLI_ACCESS_DENIED", "rejected")
+        self.lost(mutation, "CLI_OUTCOME_UNKNOWN", "unknown")
+        self.assertEqual(self.executors.availability(self.executor_id), "ready")
+        self.stopping.waiting[0].callback({})
+        d = self.ask_controller(routes.LIST_EXECUTORS)
+        self.assertEqual(self.successResultOf(d).status, 200)
+
+    def test_cut_during_a_mutation(self) -> None:
+        """Its outcome is unknown; the handler goes on and keeps its slot until it settles."""
+        body = {"chatId": "1700000000000001", "clientRequestId": "r"}
+        d = self.ask_controller(routes.STOP_CHAT, body)
+        self.network.cut()
+        self.settle(10)
+        self.lost(d, "EXECUTOR_UNAVAILABLE", "unknown")
+        self.assertEqual((self.stopping.cancelled, self.dispatcher.pools.used["", "short"]), (0, 1))
+        self.stopping.waiting[0].callback({})
+        self.assertEqual(self.dispatcher.pools.used["", "short"], 0)
+
+    def test_cancelled_by_the_gateway(self) -> None:
+        """A read's handler hears of it."""
+        d = self.ask_controller(routes.LIST_CHATS)
+        d.addErrback(lambda _: None)
+        d.cancel()
+        self.settle(0.1)
+        self.assertEqual(self.chats.cancelled, 1)
+        self.assertFalse(any(self.dispatcher.pools.used.values()))
+
+    def test_oversize_answer(self) -> None:
+        """The bridge's own refusal, small, on the same lane."""
+        d = self.ask_controller(routes.LIST_CHATS)
+        self.chats.waiting[0].callback("x" * (8 * 1024 * 1024))
+        self.settle(0.1)
+        self.lost(d, "CLI_RESULT_TOO_LARGE", "rejected")
+        d = self.ask_controller(routes.LIST_CHATS)
+        self.chats.waiting[1].callback("x" * (7 * 1024 * 1024))
+        self.settle(2)
+        self.assertEqual(self.successResultOf(d).status, 200)
+
+    def test_crowded_queue_decided_at_publication(self) -> None:
+        """Of two large answers that complete together only one finds room."""
+        first = self.ask_controller(routes.LIST_CHATS)
+        second = self.ask_controller(routes.LIST_CHATS)
+        self.network.hold()
+        for waiting in self.chats.waiting:
+            waiting.callback("x" * (5 * 1024 * 1024))
+        self.network.release()
+        self.settle(2)
+        self.assertEqual(self.successResultOf(first).status, 200)
+        self.lost(second, "CLI_SERVICE_BUSY", "not-dispatched")
