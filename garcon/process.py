@@ -296,6 +296,7 @@ class Role(MultiService):
         self.parts = parts
         self.scope = scope
         self.exit_status = 0
+        self.gave_up = False
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
 
@@ -351,6 +352,7 @@ class Role(MultiService):
         except TimeoutError:
             self._log.error("stopping took more than {seconds} s", seconds=STOP_WITHIN)
             self.exit_status = 1
+            self.gave_up = True
         except Exception:
             self._log.failure("stopping failed")
             self.exit_status = 1
@@ -426,6 +428,11 @@ def run_in_foreground(
     _StopSignals(reactor).install()
     service.startService()
     reactor.run()
+    if service.gave_up:
+        # A thread that hangs would keep the interpreter from ending.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(service.exit_status)
     return service.exit_status
 
 

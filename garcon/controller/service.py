@@ -28,6 +28,7 @@ from garcon.controller.http.router import Router
 from garcon.controller.settings.snapshot import Settings
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
+from garcon.link.websocket import warn_without_nvx
 from garcon.local.descriptors import (
     Descriptor,
     new_capability,
@@ -55,6 +56,9 @@ SECURITY_HEADERS = {
 
 _DROP_AFTER = 3.0
 _STEP_TIME = 3.0
+_CHATS_TIME = 6.5
+"""Twice three seconds: for the turns to end, and for their last rows to be durable."""
+_AGENTS_TIME = 5.0
 
 
 @frozen
@@ -76,6 +80,7 @@ class Config:
     body_limit: int = limits.HTTP_BODY
     connections: int = 1_024
     idle: float = limits.HTTP_IDLE
+    sessions: int = limits.SESSIONS
 
 
 class Controller:
@@ -91,6 +96,8 @@ class Controller:
         self._leases = list(leases)
         self.instance_id = str(uuid4())
         self._capability = new_capability()
+        self._has_store = False
+        self._is_loaded = False
         self._is_ready = False
         self._is_stopping = False
         self._went_well = True
@@ -108,6 +115,7 @@ class Controller:
             "controller",
             config.root.path,
             agents,
+            sessions=config.sessions,
         )
         self.executors = Executors(
             reactor,
@@ -137,10 +145,12 @@ class Controller:
     @returns_deferred
     async def start_up(self) -> Sequence[str]:
         """Open the store, load what it holds, listen, publish; fires with the ready lines."""
+        warn_without_nvx()
         for lease in self._leases:
             lease.restate()
-        await self.store.open()
+        await self._open_store()
         await self.chats.load()
+        self._is_loaded = True
         self.executors.load()
         self._register()
         # From here on nothing waits, so nobody is served by half a controller.
@@ -150,6 +160,17 @@ class Controller:
         self.dispatcher.open()
         self._is_ready = True
         return self._ready_lines()
+
+    async def _open_store(self) -> None:
+        self._has_store = True
+        try:
+            await self.store.open()
+        except CancelledError:
+            # Its thread opens it all the same, so it has to be closed.
+            raise
+        except BaseException:
+            self._has_store = False
+            raise
 
     def _register(self) -> None:
         discovery = Discovery(
@@ -231,15 +252,17 @@ class Controller:
         await self._step("stop listening", self.listeners.stop_listening(), 1.0)
         together = [
             self._step("drop connections", self.listeners.drop(_DROP_AFTER), _DROP_AFTER + 0.5),
-            self._step("stop the chats", self.chats.shut_down(), _DROP_AFTER + 0.5),
             self._step("stop the bridge", self.dispatcher.close(), _STEP_TIME),
         ]
+        if self._is_loaded:
+            together.append(self._step("stop the chats", self.chats.shut_down(), _CHATS_TIME))
         await DeferredList(together)
         await self._settle_mutations()
         await self._step("stop the catalogs", self.catalogs.tasks.stopService(), 1.0)
         await self._step("disconnect the executors", self.executors.stop(), _STEP_TIME)
-        await self._step("stop the agents", self.local.stop(), 4.0)
-        await self._step("close the store", self.store.close(), _STEP_TIME)
+        await self._step("stop the agents", self.local.stop(), _AGENTS_TIME)
+        if self._has_store:
+            await self._step("close the store", self.store.close(), _STEP_TIME)
 
     async def _settle_mutations(self) -> None:
         left = self.door.under_way()

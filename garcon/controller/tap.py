@@ -7,6 +7,7 @@ ways to run.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -141,6 +142,9 @@ class Options(ServiceOptions):
             limits.HTTP_IDLE,
             flag=False,
         ),
+        Setting(
+            "sessions", "", "GARCON_MAX_SESSIONS", whole_number(0), limits.SESSIONS, flag=False
+        ),
         Setting("compress", "", "GARCON_HTTP_COMPRESSION", boolean, True, flag=False),
         *COMMON,
     )
@@ -199,7 +203,9 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         workspace_dir=workspace_dir,
         project_base=options["project-base-dir"] or os.path.expanduser("~"),
         address=Address(options["bind-address"], options["port"], tls),
-        trust=Trust(),
+        trust=Trust.from_environment(
+            environment.get("SSL_CERT_FILE"), environment.get("SSL_CERT_DIR")
+        ),
         environment=environment,
         public_url=public_url,
         public_host=None if public_url is None else urlsplit(public_url).hostname,
@@ -209,6 +215,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         body_limit=options["body-limit"],
         connections=options["connections"],
         idle=float(options["idle"]),
+        sessions=options["sessions"] or sys.maxsize,
     )
     leases.append(Lease.acquire(root.controller_lease, LEASE_WAIT, "config"))
     clear(root.controller_descriptor)
