@@ -52,7 +52,7 @@ class DemoTests(SynchronousTestCase):
         shown = self.demo()
         for words in (
             "permission-decision",
-            "Linux" if sys.platform == "linux" else "uname",
+            "the agent asks before it runs: uname -s",
             "Done, with your permission.",
             "I am on the controller.",
             "ended with status 0",
