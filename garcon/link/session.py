@@ -479,23 +479,25 @@ class LaneSession:
 
     def end(self, kind: str, text: str) -> None:
         """End the session and tell the peer why, as far as the socket still carries."""
-        if not self.is_open:
-            return
+        self._end(kind, text, tell=True)
+
+    def _tell(self, kind: str, text: str) -> None:
         try:
             notice = frames.encode(frames.Close(kind=kind, text=text))
             self._wire.send(self._cipher.seal(WHOLE + notice, last=True))
         except RecordLimit:
             pass  # Then the peer has counted as far as we have.
-        self._end(kind, text)
 
     def abort(self) -> None:
         """Drop the socket of an ended session."""
         self._wire.abort()
 
-    def _end(self, kind: str, text: str) -> None:
+    def _end(self, kind: str, text: str, *, tell: bool = False) -> None:
         if not self.is_open:
             return
         self.is_open = False
+        if tell:
+            self._tell(kind, text)
         self._shared.heart.remove(self)
         if self._later is not None:
             self._later.cancel()

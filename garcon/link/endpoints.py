@@ -1,0 +1,226 @@
+"""Where to dial, and whom to trust there.
+
+Twisted's own host name check lets a certificate without subjectAltName pass for any name (Twisted
+26.10.0 with service-identity 26.1.0).  So the name is checked here, when the TLS handshake is
+complete and before anything of ours is sent; OpenSSL checks the chain.  Who the peer really is
+comes from Noise in any case.
+"""
+
+from __future__ import annotations
+
+import os
+from ipaddress import ip_address
+from typing import Any
+
+from attrs import field, frozen
+from cryptography import x509
+from OpenSSL import SSL
+from service_identity import VerificationError
+from service_identity.exceptions import CertificateError
+from service_identity.pyopenssl import verify_hostname, verify_ip_address
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.interfaces import IDelayedCall, IOpenSSLClientConnectionCreator
+from twisted.internet.ssl import Certificate, CertificateOptions, trustRootFromCertificates
+from twisted.internet.ssl import platformTrust as platform_trust
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from garcon.contract.connection_url import Address, parse_address
+from garcon.errors import StartupError
+from garcon.link.causes import Cause
+from garcon.link.websocket import LaneClientFactory
+from garcon.link.wire import IAttempt, IDialler, IWireUser
+
+_CONNECT_TIME = 10.0
+
+
+class Trust:
+    """Which certificate authorities a dialling process believes: the platform's, or given ones
+    only.
+    """
+
+    def __init__(self, authorities: list[x509.Certificate] | None = None) -> None:
+        self._authorities = authorities
+        self._verifying: CertificateOptions | None = None
+
+    @classmethod
+    def from_environment(cls, cert_file: str | None, cert_dir: str | None) -> Trust:
+        """Return the trust that ``SSL_CERT_FILE`` and ``SSL_CERT_DIR`` ask for: theirs and no
+        other.
+
+        Neither set (or empty) means the platform's.  Raises `StartupError` for files that cannot be
+        read.
+        """
+        if not cert_file and not cert_dir:
+            return cls()
+        authorities = []
+        if cert_file:
+            authorities += _authorities(cert_file, "SSL_CERT_FILE")
+        for directory in (cert_dir or "").split(os.pathsep):
+            if directory:
+                authorities += _authorities_in(directory)
+        return cls(authorities)
+
+    def verifying(self) -> CertificateOptions:
+        """Return TLS options that check the server's chain."""
+        if self._verifying is None:
+            self._verifying = CertificateOptions(
+                trustRoot=platform_trust()
+                if self._authorities is None
+                else trustRootFromCertificates(
+                    [Certificate.loadPEM(_pem(c)) for c in self._authorities]
+                )
+            )
+        return self._verifying
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _authorities(path: str, name: str) -> list[x509.Certificate]:
+    try:
+        with open(path, "rb") as file:
+            return x509.load_pem_x509_certificates(file.read())
+    except OSError as error:
+        raise StartupError(f"cannot read {name} {path}: {error.strerror}") from None
+    except ValueError:
+        raise StartupError(f"{name} {path} holds no certificate in PEM form") from None
+
+
+def _authorities_in(directory: str) -> list[x509.Certificate]:
+    """Return the certificates in a directory; files of other kinds may lie there too."""
+    try:
+        names = sorted(os.listdir(directory))
+    except OSError as error:
+        raise StartupError(f"cannot read SSL_CERT_DIR {directory}: {error.strerror}") from None
+    found = []
+    for name in names:
+        path = os.path.join(directory, name)
+        if os.path.isfile(path):
+            try:
+                found += _authorities(path, "SSL_CERT_DIR")
+            except StartupError:
+                continue
+    return found
+
+
+@implementer(IOpenSSLClientConnectionCreator)
+@frozen
+class _Connections:
+    """Makes the TLS client connections of one address."""
+
+    _options: CertificateOptions
+    _host: str
+
+    def clientConnectionForTLS(self, protocol: object) -> SSL.Connection:
+        """Return one; addresses are never sent as a server name."""
+        connection = SSL.Connection(self._options.getContext(), None)
+        if not _is_address(self._host):
+            connection.set_tlsext_host_name(self._host.encode("ascii"))
+        return connection
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def judge_name(connection: SSL.Connection, host: str) -> str | None:
+    """Say why a server's certificate is not one for `host`, or None when it is."""
+    try:
+        if _is_address(host):
+            verify_ip_address(connection, host)
+        else:
+            verify_hostname(connection, host)
+    except VerificationError:
+        return "the server's certificate is for another name"
+    except CertificateError:
+        return "the server's certificate names no host (it has no subjectAltName)"
+    except ValueError:
+        return "the address holds no name that a certificate could be for"
+    return None
+
+
+@implementer(IDialler)
+@frozen
+class DialTarget:
+    """An address to dial, without its secret; both lanes use the same one."""
+
+    url: str
+    trust: Trust = field(factory=Trust)
+    allow_unverified_tls: bool = False
+    _address: Address = field(init=False, repr=False, eq=False)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "_address", parse_address(self.url.partition("#")[0]))
+        object.__setattr__(self, "url", self._address.url)
+
+    def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
+        """See `IDialler`."""
+        address = self._address
+        factory = LaneClientFactory(
+            reactor,
+            user,
+            close_time,
+            address.host,
+            address.port,
+            address.target,
+            address.is_tls,
+            self._judge,
+        )
+        endpoint: Any = HostnameEndpoint(reactor, address.host, address.port, timeout=_CONNECT_TIME)
+        if address.is_tls:
+            endpoint = wrapClientTLS(_Connections(self._tls(), address.host), endpoint)
+        return _Attempt(reactor, endpoint, factory, user)
+
+    def _tls(self) -> CertificateOptions:
+        return CertificateOptions() if self.allow_unverified_tls else self.trust.verifying()
+
+    def _judge(self, transport: Any) -> str | None:
+        if self.allow_unverified_tls:
+            return None
+        return judge_name(transport.getHandle(), self._address.host)
+
+
+@implementer(IAttempt)
+class _Attempt:
+    """One connection being made, and then made."""
+
+    def __init__(
+        self, reactor: Any, endpoint: Any, factory: LaneClientFactory, user: IWireUser
+    ) -> None:
+        self._endpoint = endpoint
+        self._factory = factory
+        self._user = user
+        self._connecting: Deferred[Any] | None = None
+        self._timer: IDelayedCall | None = reactor.callLater(0, self._begin)
+
+    def _begin(self) -> None:
+        self._timer = None
+        self._connecting = d = self._endpoint.connect(self._factory)
+        d.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        if failure.check(CancelledError):
+            text = "the attempt was given up"
+        else:
+            text = f"the address could not be reached ({type(failure.value).__name__})"
+        self._user.wire_closed(Cause.CONNECT_FAILED, text)
+
+    def abandon(self) -> None:
+        """See `IAttempt`."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._user.wire_closed(Cause.CONNECT_FAILED, "the attempt was given up")
+        elif self._factory.made is not None:
+            self._factory.made.abort()
+        elif self._connecting is not None:
+            self._connecting.cancel()

@@ -1,0 +1,405 @@
+"""Wires over WebSockets, both ends, and the resource that takes them from an HTTP port.
+
+The only importer of `autobahn` here.  Autobahn frames and masks; everything else it could do is
+off: its timers run on a reactor of its own choice, its pings end at the next proxy, and its log
+lines cost more than sealing a small record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from autobahn.twisted.websocket import (
+    WebSocketClientFactory,
+    WebSocketClientProtocol,
+    WebSocketServerFactory,
+    WebSocketServerProtocol,
+)
+from autobahn.websocket import USES_NVX
+from autobahn.websocket.types import ConnectingRequest
+from OpenSSL import SSL
+from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.web.resource import IResource, Resource
+from zope.interface import implementer
+
+from garcon.contract.limits import KIB
+from garcon.link.admission import Admission
+from garcon.link.causes import Cause
+from garcon.link.settings import LinkSettings
+from garcon.link.wire import ITicket, IWire, IWireUser
+
+RECORD = 65_535
+_TRANSPORT_FULL = 64 * KIB
+"""Above this much unsent data Twisted's transports ask their producer to pause."""
+_LONGEST_ANSWER = 16 * KIB
+"""No answer to our upgrade has more than this before its end."""
+
+_log = Logger()
+
+
+def warn_without_nvx() -> None:
+    """Say in the log what a build without native masking costs; called once at start."""
+    if not USES_NVX:
+        _log.warn(
+            "Autobahn runs without its native parts: executor links are some hundred times slower"
+        )
+
+
+class _Quiet:
+    """What Autobahn logs to on a lane; the link says itself what matters."""
+
+    def _nothing(self, *args: object, **more: object) -> None:
+        pass
+
+    trace = debug = info = warn = error = critical = failure = _nothing
+
+
+@implementer(IPushProducer)
+class _LaneProtocol:
+    """What both ends add to Autobahn's protocol.  Mixed in before it."""
+
+    log = _Quiet()
+    user: Any
+    close_time: float
+    factory: Any
+    transport: Any
+    state: Any
+    STATE_OPEN: Any
+    STATE_CONNECTING: Any
+    data: bytes
+
+    is_writable = True
+    _given = 0
+    _is_open = False
+    _is_over = False
+    _lost: Failure | None = None
+    _abort_timer: IDelayedCall | None = None
+
+    # -- IWire --
+
+    @property
+    def buffered(self) -> int:
+        """See `IWire`."""
+        return 0 if self.is_writable else self._given
+
+    def send(self, record: bytes) -> None:
+        """See `IWire`."""
+        if self.state == self.STATE_OPEN:
+            self._given += len(record)
+            self.sendMessage(record, True)  # type: ignore[attr-defined]  # Autobahn's
+
+    def close(self) -> None:
+        """See `IWire`."""
+        if self._is_over or self._abort_timer is not None:
+            return
+        if self.state != self.STATE_OPEN:
+            self.abort()
+            return
+        self._abort_timer = self.factory.reactor.callLater(self.close_time, self._close_too_long)
+        self.sendClose(1000)  # type: ignore[attr-defined]  # Autobahn's
+
+    def abort(self) -> None:
+        """See `IWire`."""
+        if not self._is_over and self.transport is not None:
+            self.transport.abortConnection()
+
+    def _close_too_long(self) -> None:
+        self._abort_timer = None
+        self.abort()
+
+    # -- IPushProducer --
+
+    def pauseProducing(self) -> None:
+        """The transport has enough; it says so for every further write too."""
+        if self.is_writable:
+            self.is_writable = False
+            self._given = _TRANSPORT_FULL
+
+    def resumeProducing(self) -> None:
+        """The transport has sent what it had."""
+        if not self.is_writable:
+            self.is_writable = True
+            self._given = 0
+            self.user.wire_writable()
+
+    def stopProducing(self) -> None:
+        """The connection's end is told by `onClose`."""
+
+    # -- Autobahn --
+
+    def onOpen(self) -> None:
+        """The upgrade is done."""
+        self._is_open = True
+        # On a server the HTTP channel is still the transport's producer.
+        self.transport.unregisterProducer()
+        self.transport.registerProducer(self, True)
+        self.user.wire_opened(self)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Parse; Autobahn's own method first builds the words of a log line."""
+        if self.state != self.STATE_CONNECTING:
+            self._dataReceived(data)  # type: ignore[attr-defined]  # Autobahn's
+            return
+        try:
+            self._dataReceived(data)  # type: ignore[attr-defined]  # Autobahn's
+        except (ValueError, LookupError):  # of which UnicodeDecodeError is one
+            self.abort()
+        if self.state == self.STATE_CONNECTING and len(self.data) > _LONGEST_ANSWER:
+            self.abort()
+
+    def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:
+        """Write; likewise without the words."""
+        self.transport.write(data)
+
+    def onMessageEnd(self) -> None:
+        """A whole WebSocket message came.  Autobahn's own method also makes Deferreds for
+        listeners.
+        """
+        parts, self.message_data = self.message_data, None  # type: ignore[has-type]
+        if self.failedByMe:  # type: ignore[attr-defined]  # Autobahn's
+            return
+        if not self.message_is_binary:  # type: ignore[attr-defined]  # Autobahn's
+            self.abort()
+            return
+        self.user.record_received(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Remember why, for `onClose`."""
+        self._lost = reason
+        super().connectionLost(reason)  # type: ignore[misc]  # Autobahn's
+
+    def onClose(self, was_clean: bool, code: int | None, reason: str | None) -> None:
+        """The connection is gone, or never became a WebSocket."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+            self._abort_timer = None
+        kind, text = self._why()
+        self.user.wire_closed(kind, text)
+
+    def _why(self) -> tuple[Cause, str]:
+        if self.failedByMe:  # type: ignore[attr-defined]  # Autobahn's
+            return Cause.PROTOCOL_ERROR, "the other side broke the WebSocket protocol"
+        if self._lost is None or self._lost.check(ConnectionDone):
+            return Cause.SOCKET_CLOSED, "the connection was closed"
+        return Cause.SOCKET_ERROR, "the connection broke"
+
+
+_OPTIONS: dict[str, Any] = {
+    "utf8validateIncoming": False,
+    "maxFramePayloadSize": RECORD,
+    "maxMessagePayloadSize": RECORD,
+    "autoPingInterval": 0,
+    "openHandshakeTimeout": 0,
+    "closeHandshakeTimeout": 0,
+    "tcpNoDelay": True,
+}
+"""Autobahn's timeouts are off because they ignore the injected reactor; the link has its own."""
+
+
+@implementer(IWire)
+class LaneServerProtocol(_LaneProtocol, WebSocketServerProtocol):  # type: ignore[misc]
+    """An accepted lane."""
+
+
+@implementer(IWire, IHandshakeListener)
+class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignore[misc]
+    """A dialled lane.  Over TLS nothing is sent before the server's certificate has been judged."""
+
+    _refused: str | None = None
+    _began = False
+    http_status_line = ""
+
+    def connectionMade(self) -> None:
+        """Begin the upgrade; over TLS only after its handshake."""
+        if not self.factory.is_tls:
+            self._begin()
+
+    def handshakeCompleted(self) -> None:
+        """Judge the certificate before the first byte of ours is sent."""
+        self._refused = self.factory.judge(self.transport)
+        if self._refused is None:
+            self._begin()
+        else:
+            self.abort()
+
+    def _begin(self) -> None:
+        self._began = True
+        super().connectionMade()
+
+    def onConnecting(self, details: object) -> ConnectingRequest:
+        """Ask for exactly the address that was given."""
+        return ConnectingRequest(
+            host=self.factory.host_header,
+            port=self.factory.port_number,
+            resource=self.factory.target,
+            headers={},
+        )
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Autobahn knows nothing of a connection that it never began."""
+        self._lost = reason
+        if self._began:
+            super().connectionLost(reason)
+        else:
+            self.onClose(False, None, None)
+
+    def _why(self) -> tuple[Cause, str]:
+        if self._is_open:
+            return super()._why()
+        if self._refused is not None:
+            return Cause.TLS_FAILED, self._refused
+        assert self._lost is not None
+        if isinstance(self._lost.value, SSL.Error):
+            return Cause.TLS_FAILED, tls_reason(self._lost.value)
+        status = self.http_status_line.split()
+        if len(status) > 1 and status[1].isdecimal() and status[1] != "101":
+            return (
+                Cause.UPGRADE_REFUSED,
+                f"the address answered with HTTP status {status[1][:3]} instead of a WebSocket",
+            )
+        return Cause.CONNECT_FAILED, "the connection ended before it was a WebSocket"
+
+
+def tls_reason(error: BaseException) -> str:
+    """Return what TLS itself says went wrong, in its own few words."""
+    reasons = [r[-1] for r in error.args[0] if r] if error.args and error.args[0] else []
+    words = ", ".join(str(r) for r in reasons if r)
+    return f"TLS failed: {words}" if words else "TLS failed"
+
+
+class LaneClientFactory(WebSocketClientFactory):
+    """Makes the one protocol of one attempt.
+
+    `judge` gets the TLS transport and says why its certificate is refused, or None.
+    """
+
+    noisy = False
+
+    def __init__(
+        self,
+        reactor: Any,
+        user: IWireUser,
+        close_time: float,
+        host: str,
+        port: int,
+        target: str,
+        is_tls: bool,
+        judge: Callable[[Any], str | None],
+    ) -> None:
+        super().__init__(reactor=reactor)
+        self.setProtocolOptions(serverConnectionDropTimeout=0, **_OPTIONS)
+        self.is_tls = is_tls
+        self.judge = judge
+        self.host_header = f"[{host}]" if ":" in host else host
+        self.port_number = port
+        self.target = target
+        self.made: LaneClientProtocol | None = None
+        self._user = user
+        self._close_time = close_time
+
+    def buildProtocol(self, address: object) -> LaneClientProtocol:
+        """Make it."""
+        self.made = protocol = LaneClientProtocol()
+        protocol.factory = self
+        protocol.user = self._user
+        protocol.close_time = self._close_time
+        return protocol
+
+
+class Acceptor(Protocol):
+    """A link, as a listening port sees it."""
+
+    @property
+    def accepts_sockets(self) -> bool:
+        """Whether the peer dials this link, and may now."""
+
+    def answer(self, ticket: ITicket | None = None) -> IWireUser:
+        """Return who speaks for the link on a new socket."""
+
+
+class _Prepared:
+    """What Autobahn's resource takes for a factory: it makes a protocol that exists already."""
+
+    def __init__(self, protocol: LaneServerProtocol) -> None:
+        self._protocol = protocol
+
+    def buildProtocol(self, address: object) -> LaneServerProtocol:
+        return self._protocol
+
+
+@implementer(IResource)
+class LaneResource(Resource):
+    """Takes workers' or controllers' sockets at and below the path it hangs at.
+
+    `find` gets the one further path segment, or None where there is none, and returns the link that
+    it belongs to; with the link the pre-shared key is chosen, before the upgrade.  An unknown one
+    is 404, a full one 503.
+    """
+
+    isLeaf = True
+
+    def __init__(
+        self,
+        find: Callable[[bytes | None], Acceptor | None],
+        reactor: Any,
+        admission: Admission,
+        close_time: float = LinkSettings().close_time,
+    ) -> None:
+        super().__init__()
+        self._find = find
+        self._admission = admission
+        self._close_time = close_time
+        self._factory = WebSocketServerFactory(reactor=reactor)
+        self._factory.setProtocolOptions(webStatus=False, **_OPTIONS)
+
+    def render(self, request: Any) -> Any:
+        """Take the socket over, or answer why not."""
+        link = self._link(request.postpath)
+        if link is None or not link.accepts_sockets:
+            return _refuse(request, 404, b"Not found")
+        if not _is_upgrade(request):
+            request.setHeader(b"Upgrade", b"websocket")
+            return _refuse(request, 426, b"Upgrade Required")
+        protocol = LaneServerProtocol()
+        protocol.factory = self._factory
+        protocol.close_time = self._close_time
+        ticket = self._admission.admit(link, protocol.abort)
+        if ticket is None:
+            return _refuse(request, 503, b"Service Unavailable")
+        protocol.user = link.answer(ticket)
+        # Imported late because it imports the reactor, which a composition root has yet to choose.
+        from autobahn.twisted.resource import WebSocketResource
+
+        return WebSocketResource(_Prepared(protocol)).render(request)
+
+    def _link(self, segments: list[bytes]) -> Acceptor | None:
+        if len(segments) > 1:
+            return None
+        return self._find(segments[0] if segments else None)
+
+
+def _is_upgrade(request: Any) -> bool:
+    """Whether Autobahn will accept this as the beginning of a WebSocket."""
+    upgrade = (request.getHeader(b"upgrade") or b"").lower()
+    connection = (request.getHeader(b"connection") or b"").lower()
+    return (
+        request.method == b"GET"
+        and upgrade == b"websocket"
+        and b"upgrade" in [part.strip() for part in connection.split(b",")]
+        and request.getHeader(b"sec-websocket-version") == b"13"
+        and len(request.getHeader(b"sec-websocket-key") or b"") == 24
+    )
+
+
+def _refuse(request: Any, status: int, text: bytes) -> bytes:
+    request.setResponseCode(status)
+    request.setHeader(b"Content-Type", b"text/plain; charset=utf-8")
+    return text
