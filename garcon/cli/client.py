@@ -136,12 +136,16 @@ def _context(endpoint: Endpoint, system: System) -> Context:
     instance, executor = said.get("serverInstanceId"), said.get("defaultExecutorId")
     name = said.get("workspaceName")
     if (
-        not (isinstance(instance, str) and 0 < len(instance) <= 128 and instance.isprintable())
+        not (isinstance(instance, str) and _is_instance(instance))
         or not (isinstance(executor, str) and is_executor_id(executor))
         or not (name is None or isinstance(name, str))
     ):
         raise BadAnswer("the endpoint's context is malformed")
     return Context(instance, executor, name)
+
+
+def _is_instance(text: str) -> bool:
+    return 0 < len(text) <= 128 and text.isascii() and text.isprintable() and text == text.strip()
 
 
 def _request(

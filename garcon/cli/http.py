@@ -194,9 +194,9 @@ def request_bytes(
     lines += [f"{name}: {value}" for name, value in headers]
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    if not all(line.isascii() and line.isprintable() for line in lines):
+        raise ValueError("a request header holds a character that cannot be sent")
     head = "\r\n".join([*lines, "Connection: close", "", ""])
-    if not head.replace("\r\n", "").isprintable():
-        raise ValueError("a request header holds a control character")
     return head.encode("ascii") + (body or b"")
 
 
