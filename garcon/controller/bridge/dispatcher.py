@@ -195,11 +195,12 @@ class Dispatcher:
         )
         self._handling.add(handling)
         wait: Deferred[Answer] = Deferred()
+        is_waiting = True
 
         def settled(result: Answer | Failure) -> None:
             self._handling.discard(handling)
             slot.release()
-            if wait.called:
+            if not is_waiting or wait.called:
                 return
             if isinstance(result, Failure):
                 # `Handlers.run` fails by cancellation only: the controller is stopping.
@@ -220,6 +221,7 @@ class Dispatcher:
         except DeferredTimeout:
             raise bridge.lost_reply(exchange.route) from None
         finally:
+            is_waiting = False
             exchange.lease.unwatch(ended)
             if not exchange.route.mutation and not handling.called:
                 handling.cancel()

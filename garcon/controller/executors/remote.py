@@ -128,7 +128,7 @@ class RemoteRuntime:
 
     @property
     def holds_runs(self) -> bool:
-        """Whether runs wait here for a session to come back: never yet, they end with it."""
+        """Whether runs outlive their session here and wait for the next; they end with it."""
         return self._captured is None and bool(self._runs)
 
     def producer_received(self, binding_id: str, seq: int, frame: rpc.ProducerFrame) -> None:

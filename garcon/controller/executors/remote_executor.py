@@ -169,6 +169,9 @@ class RemoteExecutor:
         old, self.record = self.record, record
         if grants_differ(old, record):
             self._authority.end(Ending.REVOKED)
+        if old.secret != record.secret:
+            # Perhaps another machine: what was learned of the one before does not hold for it.
+            self._description = None
         if needs_idle(old, record):
             self._last_error = self._bulk_error = None
             self._retire("reconfigured", Ending.REVOKED)
@@ -220,6 +223,7 @@ class RemoteExecutor:
 
     def primary_installed(self, captured: ICapturedLink) -> None:
         self._captured = captured
+        self._last_error = None
         self._tasks.spawn("installation of an executor's session", self._install(captured))
 
     async def _install(self, captured: ICapturedLink) -> None:
@@ -228,7 +232,7 @@ class RemoteExecutor:
             try:
                 description = await captured.call(rpc.DESCRIBE, rpc.Nothing())
             except CallError as error:
-                if self._captured is captured:
+                if self._captured is captured and captured.is_current:
                     self._last_error = _unavailable(f"It did not describe itself: {error.text}")
                 await _after(self._reactor, DESCRIBE_AGAIN)
                 continue

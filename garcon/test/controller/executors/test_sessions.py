@@ -5,6 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from garcon.contract import operations, rpc
+from garcon.contract.connection_url import new_secret
 from garcon.controller.executors.remote_executor import availability, bulk_availability
 from garcon.errors import CallError, GarconError
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase
@@ -106,7 +107,11 @@ class AvailabilityTests(ExecutorsCase):
         shown = self.snapshot(self.executor_id)["lastError"]
         self.assertEqual(shown["code"], "EXECUTOR_UNAVAILABLE")
         self.assertIn("version-mismatch", shown["message"])
-        self.link.ready("g1")
+        self.link.install("g1").waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
+        self.link.lose()
+        self.link.events.link_failed("socket-closed", "The worker went away.")
+        self.link.install("g2")
         self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
         self.link.lose()
         self.assertIsNone(self.snapshot(self.executor_id)["lastError"])
@@ -150,6 +155,16 @@ class AvailabilityTests(ExecutorsCase):
         self.assertEqual(len(self.opened), 1)
         self.updated(self.executor_id, enabled=True)
         self.assertEqual(len(self.opened), 2)
+
+    def test_a_new_secret_is_perhaps_another_machine(self) -> None:
+        """What was learned of the one before is forgotten; a TLS edit forgets nothing."""
+        self.link.ready("g1")
+        edit = {"direction": "executor-connects", "noTls": True}
+        self.updated(self.executor_id, connection=edit)
+        self.assertEqual(self.snapshot(self.executor_id)["projectBasePath"], "/projects")
+        url = f"wss://h/#secret={new_secret(b's' * 32)}"
+        self.updated(self.executor_id, connection=edit | {"connectionUrl": url})
+        self.assertIsNone(self.snapshot(self.executor_id)["projectBasePath"])
 
     def test_a_replaced_link_waits_for_the_old_one_to_close(self) -> None:
         """There are never two; a link that does not close in time is not waited for for ever."""
