@@ -200,7 +200,11 @@ class Controller:
             stopping=lambda: self._is_stopping,
             lane_resource=self.executors.lane_resource() if public else None,
         )
-        bounds = DoorLimits(connections=config.connections, idle=config.idle)
+        bounds = DoorLimits(
+            connections=config.connections,
+            idle=config.idle,
+            uploads=max(DoorLimits().uploads, 2 * config.body_limit),
+        )
         return BoundedSite(
             self._reactor, policy, self.door.answer, bounds, SECURITY_HEADERS, time.time
         )

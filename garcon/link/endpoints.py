@@ -11,9 +11,11 @@ from __future__ import annotations
 import os
 from ipaddress import ip_address
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 from attrs import field, frozen
 from cryptography import x509
+from cryptography.utils import CryptographyDeprecationWarning
 from OpenSSL import SSL
 from service_identity import VerificationError
 from service_identity.exceptions import CertificateError
@@ -84,7 +86,11 @@ def _pem(certificate: x509.Certificate) -> bytes:
 def _authorities(path: str, name: str) -> list[x509.Certificate]:
     try:
         with open(path, "rb") as file:
-            return x509.load_pem_x509_certificates(file.read())
+            content = file.read()
+        with catch_warnings():
+            # An old root of a platform's bundle is not the operator's fault.
+            simplefilter("ignore", CryptographyDeprecationWarning)
+            return x509.load_pem_x509_certificates(content)
     except OSError as error:
         raise StartupError(f"cannot read {name} {path}: {error.strerror}") from None
     except ValueError:
