@@ -134,7 +134,13 @@ class Lanes:
         return self._open(None, ticket)
 
     def _open(self, terms: Terms | None, ticket: ITicket | None = None) -> Opening:
-        mine = Mine(self._role, self.executor_id, self._runtime_id, self._secret)
+        mine = Mine(
+            self._role,
+            self.executor_id,
+            self._runtime_id,
+            self._secret,
+            self._settings.version,
+        )
         opening = Opening(
             self, self._reactor, self._settings, mine, self._judge, terms=terms, ticket=ticket
         )

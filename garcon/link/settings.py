@@ -1,10 +1,11 @@
-"""The link's times and amounts in one value, so that tests can shorten what users never set."""
+"""The link's times and amounts in one value, so that tests can change what users never set."""
 
 from __future__ import annotations
 
 from attrs import frozen
 
 from garcon.contract import limits
+from garcon.contract.version import LINK_VERSION
 
 
 @frozen
@@ -29,3 +30,4 @@ class LinkSettings:
     burst: int = 128 * limits.KIB
     """Bytes sealed in one reactor turn while more waits."""
     records_per_key: int = limits.RECORDS_PER_KEY
+    version: str = LINK_VERSION

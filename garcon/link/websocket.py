@@ -135,6 +135,9 @@ class _LaneProtocol:
     def onOpen(self) -> None:
         """The upgrade is done."""
         self._is_open = True
+        # Autobahn 26.10.2 looks for its own option before it has one, and swallows the error; with
+        # Nagle's algorithm the end of a large message waits for a delayed acknowledgement.
+        self.transport.setTcpNoDelay(True)
         # On a server the HTTP channel is still the transport's producer.
         self.transport.unregisterProducer()
         self.transport.registerProducer(self, True)
@@ -199,7 +202,6 @@ _OPTIONS: dict[str, Any] = {
     "autoPingInterval": 0,
     "openHandshakeTimeout": 0,
     "closeHandshakeTimeout": 0,
-    "tcpNoDelay": True,
 }
 """Autobahn's timeouts are off because they ignore the injected reactor; the link has its own."""
 

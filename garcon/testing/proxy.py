@@ -36,8 +36,7 @@ class _Outward(Protocol):
         self.inward.back(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self.inward.outward = None
-        self.inward.lose()
+        self.inward.outward_lost()
 
 
 class _Inward(Protocol):
@@ -87,13 +86,22 @@ class _Inward(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         self._is_lost = True
-        self.proxy.connections.discard(self)
-        if self.outward is not None and not self.proxy.is_black_hole:
+        if self.outward is None:
+            self.proxy.connections.discard(self)
+        elif not self.proxy.is_black_hole:
             assert self.outward.transport is not None
             self.outward.transport.loseConnection()
 
+    def outward_lost(self) -> None:
+        """The target's side is gone, so this one goes too, unless nothing may pass."""
+        self.outward = None
+        if self._is_lost:
+            self.proxy.connections.discard(self)
+        else:
+            self.lose()
+
     def lose(self) -> None:
-        """The target is gone, so this side goes too, unless nothing may pass."""
+        """End this side, unless nothing may pass."""
         if self.transport is not None and not self.proxy.is_black_hole:
             self.transport.loseConnection()
 

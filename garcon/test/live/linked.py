@@ -56,7 +56,7 @@ class Linked(TestCase):
         )
 
     @returns_deferred
-    async def setUp(self) -> None:
+    async def setUp(self) -> None:  # type: ignore[override]  # trial waits for it
         self.make_listener()
         self.make_links()
         self.start()
@@ -134,7 +134,7 @@ class Linked(TestCase):
         return self.controller.bulk_phase == self.worker.bulk_phase == "ready"
 
     @returns_deferred
-    async def tearDown(self) -> None:
+    async def tearDown(self) -> None:  # type: ignore[override]  # likewise
         closing = [self.controller.close("the test is over"), self.worker.close("the same")]
         self.proxy.is_black_hole = False
         await self.proxy.stop()
