@@ -108,6 +108,11 @@ class Setting:
     switch: bool = False
     repeated: bool = False
 
+    @property
+    def help(self) -> str:
+        """What the help says of it."""
+        return f"{self.text} [{self.variable}]" if self.variable else self.text
+
 
 COMMON = (
     Setting("config-dir", "where this machine's Garcon files lie", "GARCON_CONFIG_DIR", directory),
@@ -138,9 +143,9 @@ class ServiceOptions(usage.Options):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.optFlags = [[s.name, None, s.text] for s in cls.settings if s.flag and s.switch]
+        cls.optFlags = [[s.name, None, s.help] for s in cls.settings if s.flag and s.switch]
         cls.optParameters = [
-            [s.name, None, None, s.text + (f" [{s.variable}]" if s.variable else "")]
+            [s.name, None, None, s.help]
             for s in cls.settings
             if s.flag and not s.switch and not s.repeated
         ]
@@ -158,7 +163,7 @@ class ServiceOptions(usage.Options):
             self._given.setdefault(setting.name, []).append(value)
 
         self.longOpt.append(setting.name + "=")
-        self.docs[setting.name] = setting.text
+        self.docs[setting.name] = setting.help
         self.synonyms[setting.name] = setting.name
         self._dispatch[setting.name] = usage.CoerceParameter(self, str)
         self._dispatch[setting.name].dispatch = dispatch

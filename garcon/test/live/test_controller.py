@@ -555,3 +555,43 @@ class BoundTests(ControllerCase):
         eventually("a free place", served)
         for sock in held:
             sock.close()
+
+
+class TwistdTests(ControllerCase):
+    """The same service as a plugin of twistd."""
+
+    def twistd(self, *options: str, port: int = 0) -> Service:
+        """Start ``twistd -n garcon-controller``."""
+        config = self.fleet.root / "config"
+        argv = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n"]
+        argv += ["--pidfile", "", "garcon-controller", "--port", str(port)]
+        argv += ["--config-dir", str(config), *options]
+        return self.fleet.start("controller", config, argv)
+
+    def test_it_serves(self) -> None:
+        """With the same ready line and files; the signal is twistd's own status."""
+        service = self.fleet.await_ready(self.twistd("--disable-auth"))
+        self.assertEqual(service.descriptor()["pid"], service.process.pid)
+        self.assertEqual(ask(service.url, "GET", f"{API}/executors").status, 200)
+        self.assertIn(service.stop(), (143, -signal.SIGTERM))
+        self.assertFalse((service.config / "runtime.json").exists())
+
+    def test_what_is_wrong_is_one_line(self) -> None:
+        """Options and leases are checked before twistd starts anything."""
+        self.start()
+        for options, word in ((("--port", "x"), "--port"), ((), "WORKSPACE_IN_USE")):
+            service = self.twistd(*options)
+            self.assertEqual(service.process.wait(20), 1)
+            eventually("the reason", service.output.text)
+            (line,) = service.output.text().splitlines()
+            self.assertIn(word, line)
+
+    def test_a_taken_port_is_status_1(self) -> None:
+        """And leaves nothing behind."""
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            service = self.twistd(port=taken.getsockname()[1])
+            self.assertEqual(service.process.wait(20), 1)
+        self.assertIn("Failed to start server", service.output.text())
+        self.assertFalse((service.config / "runtime.json").exists())
