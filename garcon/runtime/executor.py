@@ -13,7 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import define
-from twisted.internet.defer import Deferred, DeferredList, TimeoutError, fail, succeed
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredList,
+    TimeoutError,
+    fail,
+    succeed,
+)
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -230,7 +237,7 @@ class LocalRuntime:
         for run in runs:
             self.abort(run.launch.run_id)
         try:
-            await DeferredList(ends).addTimeout(STOP_WAIT, self._clock)
+            await DeferredList(ends, consumeErrors=True).addTimeout(STOP_WAIT, self._clock)
         except TimeoutError:
             self._log.warn("runs did not end in time; their agents are ended all the same")
         for chat_id in list(self._slots):
@@ -346,7 +353,7 @@ class LocalRuntime:
             return GarconError(
                 "RUN_INTERRUPTED", "The turn was stopped before it began.", status=409
             )
-        if f.check(GarconError):
+        if f.check(GarconError, CancelledError):
             assert f.value is not None
             return f.value
         if f.check(TimeoutError):

@@ -123,7 +123,7 @@ class RecordingSink:
 
 def a_response(run_id: str, asked: PermissionRequested, **changes: Any) -> PermissionResponse:
     """Return a decision that allows, unless changed."""
-    usual = {
+    usual: dict[str, Any] = {
         "run_id": run_id,
         "permission_occurrence_id": asked.permission_occurrence_id,
         "allow": True,

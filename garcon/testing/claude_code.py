@@ -84,7 +84,7 @@ def scripted_environment(directory: str | os.PathLike[str], port: int) -> dict[s
 
 
 def _program(place: Path) -> str | None:
-    """Return the program of a finished installation: the native one, or the launcher that finds it."""
+    """Return the program of a finished installation."""
     if not (place / "finished").exists():
         return None
     path = place / (place / "finished").read_text()

@@ -14,6 +14,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from garcon.contract.runs import Launch
+from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.testing.agent_runs import RecordingSink, a_launch
 
@@ -60,6 +61,16 @@ class RuntimeCase(TestCase):
         _, sink = await self.begin(runtime, prompt, **changes)
         await sink.ended(60.0)
         return sink
+
+    async def refused(self, runtime: LocalRuntime, launch: Launch) -> GarconError:
+        """Launch what will be refused, and return the refusal."""
+        sink = RecordingSink(reactor)
+        try:
+            await runtime.launch(launch, sink)
+        except GarconError as refusal:
+            self.assertEqual(sink.events, [])
+            return refusal
+        self.fail("the launch was not refused")
 
     async def pid_in(self, name: str) -> int:
         """Wait for a file of the project that a command wrote its process id into."""

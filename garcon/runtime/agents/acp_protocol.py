@@ -25,6 +25,7 @@ from garcon.contract.runs import (
     SessionStarted,
 )
 from garcon.contract.version import VERSION
+from garcon.runtime.agents.acp_choices import THOUGHT_LEVEL, Choices
 from garcon.runtime.agents.acp_tools import EDITING_KINDS, ToolCall
 from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
 from garcon.runtime.agents.stamps import Stamp
@@ -57,10 +58,7 @@ class AcpConversation:
     _session_id: str = ""
     _can_load: bool = False
     _takes_images: bool = False
-    _agent_modes: frozenset[str] = frozenset()
-    _agent_mode: str = ""
-    _agent_models: frozenset[str] = frozenset()
-    _agent_model: str = ""
+    _choices: Choices = field(factory=Choices)
     _next_id: int = 0
     _calls: dict[int, str] = field(factory=dict)
     """Our open requests, by what they are for."""
@@ -106,11 +104,7 @@ class AcpConversation:
             self._session_id = str(session_id)
         if not self._session_id:
             return [Refused("the agent named no session")]
-        modes, models = _object(result.get("modes")), _object(result.get("models"))
-        self._agent_modes = _names(modes.get("availableModes"), "id")
-        self._agent_mode = str(modes.get("currentModeId", ""))
-        self._agent_models = _names(models.get("availableModels"), "modelId")
-        self._agent_model = str(models.get("currentModelId", ""))
+        self._choices.opened(result)
         return [Ready()]
 
     # -- turns
@@ -122,13 +116,8 @@ class AcpConversation:
         self._drop_text()
         session = {"sessionId": self._session_id}
         self._steps = []
-        mode = self._wanted_mode(launch)
-        if mode and mode != self._agent_mode:
-            self._steps.append(("mode", "session/set_mode", {**session, "modeId": mode}))
-            self._agent_mode = mode
-        if launch.model in self._agent_models and launch.model != self._agent_model:
-            self._steps.append(("model", "session/set_model", {**session, "modelId": launch.model}))
-            self._agent_model = launch.model
+        for method, parameters in self._choices.requests(self._wanted(launch)):
+            self._steps.append(("choice", method, {**session, **parameters}))
         content = {"prompt": self._content(launch)}
         self._steps.append(("prompt", "session/prompt", {**session, **content}))
         outputs: list[Output] = []
@@ -139,12 +128,15 @@ class AcpConversation:
     def _next_step(self) -> Output:
         return self._ask(*self._steps.pop(0))
 
-    def _wanted_mode(self, launch: Launch) -> str:
-        """Return the agent's mode of this kind, else the one in which it asks, else nothing."""
-        for mode in (self._modes.get(launch.permission_mode), self._modes.get("default")):
-            if mode in self._agent_modes:
-                return mode or ""
-        return ""
+    def _wanted(self, launch: Launch) -> dict[str, str]:
+        """Return what to choose: the agent's mode of this kind, else the one in which it asks."""
+        modes = (self._modes.get(launch.permission_mode), self._modes.get("default"))
+        mode = next((m for m in modes if self._choices.offers("mode", m)), None)
+        return {
+            "mode": mode or "",
+            "model": launch.model,
+            THOUGHT_LEVEL: launch.thinking_mode,
+        }
 
     def _content(self, launch: Launch) -> list[dict[str, Any]]:
         parts = [image_part(image) for image in launch.images] if self._takes_images else []
@@ -220,6 +212,7 @@ class AcpConversation:
                 return self._opened(result)
             case "prompt":
                 return self._prompt_over(str(result.get("stopReason", "end_turn")), stamp)
+        self._choices.configured(result)
         return [self._next_step()] if self._launch is not None and self._steps else []
 
     def _failed(self, purpose: str, text: str, stamp: Stamp) -> list[Output]:
@@ -228,8 +221,8 @@ class AcpConversation:
                 return [Refused(f"the agent refused to start: {text}")]
             case "load":
                 return [Refused(f"the agent could not load its session: {text}")]
-            case "mode" | "model":
-                self._agent_mode = self._agent_model = ""
+            case "choice":
+                self._choices.lost()
         if self._launch is None:
             return []
         if self._interrupting:
@@ -257,7 +250,9 @@ class AcpConversation:
                 call = self._call(update)
                 return [*outputs, *self._show_if_described(call, stamp), *self._settle(call, stamp)]
             case "current_mode_update":
-                self._agent_mode = str(update.get("currentModeId", ""))
+                self._choices.mode_changed(str(update.get("currentModeId", "")))
+            case "config_option_update":
+                self._choices.configured(update)
         return []
 
     def _chunk(self, kind: str, update: dict[str, Any], stamp: Stamp) -> list[Output]:
@@ -418,9 +413,3 @@ def _error_text(error: object) -> str:
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _names(options: object, key: str) -> frozenset[str]:
-    if not isinstance(options, list):
-        return frozenset()
-    return frozenset(str(o[key]) for o in options if isinstance(o, dict) and key in o)

@@ -102,11 +102,11 @@ class ToolCall:
         )
 
     def result(self, now: str, *, note: str = "") -> ToolResult:
-        """Return the row that shows how it ended; `note` stands in where the agent said nothing."""
+        """Return the row that shows how it ended, or `note` for a call that never did."""
         text = "\n".join(filter(None, (_content_text(part) for part in self.content)))
         if not text and isinstance(self.output, str):
             text = self.output
-        content: dict[str, Any] = {"text": text or note}
+        content: dict[str, Any] = {"text": note or text}
         if isinstance(self.output, dict):
             content["output"] = self.output
         return ToolResult(

@@ -45,7 +45,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
     """
     try:
         value = fast_json.decode(line)
-    except (DecodeError, UnicodeDecodeError):
+    except (DecodeError, UnicodeDecodeError, RecursionError):
         try:
             value = _storable(json.loads(line.decode("utf-8", "replace")))
         except (ValueError, RecursionError):

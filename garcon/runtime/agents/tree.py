@@ -108,6 +108,6 @@ def _is_marked(proc: str, pid: int, mark: bytes) -> bool:
         return False
     try:
         with open(f"{proc}/{pid}/environ", "rb") as file:
-            return mark in file.read()
+            return mark in file.read().split(b"\0")
     except OSError:
         return False

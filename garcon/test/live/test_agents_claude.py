@@ -6,7 +6,6 @@ import os
 from typing import Any, ClassVar
 
 from twisted.internet import reactor
-from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SkipTest
 
 from garcon.contract.messages import AskUserQuestionToolUse, BashToolUse, Thinking, ToolResult
@@ -16,7 +15,6 @@ from garcon.contract.runs import (
     PermissionWithdrawn,
     RunEnded,
 )
-from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
 from garcon.testing.claude_code import NotInstalled, install, scripted_environment
@@ -32,19 +30,19 @@ class ClaudeCase(RuntimeCase):
     timeout = 320
     _missing: ClassVar[str] = ""
 
-    async def setUp(self) -> None:
+    def setUp(self) -> None:
         super().setUp()
         try:
             if ClaudeCase._missing:
                 raise NotInstalled(ClaudeCase._missing)
-            program = await deferToThread(install)
+            program = install()
         except NotInstalled as error:
             ClaudeCase._missing = str(error)
             if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":
                 raise
             raise SkipTest(f"Claude Code cannot be had here: {error}") from None
         self.script = Script()
-        listening = await serve(reactor, self.script, [AnthropicMessages()])
+        listening = self.successResultOf(serve(reactor, self.script, [AnthropicMessages()]))
         self.addCleanup(listening.stopListening)
         self.environment |= scripted_environment(self.project / "home", port_of(listening))
         self.environment["CLAUDE_BINARY"] = program
@@ -149,8 +147,7 @@ class Turns(ClaudeCase):
             project_path=str(self.project),
             agent_session_id=gone,
         )
-        d = self.claude.launch(launch, RecordingSink(reactor))
-        error = await self.assertFailure(d, GarconError)
+        error = await self.refused(self.claude, launch)
         self.assertIn(gone, error.text)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from typing import Any, cast
 
 from twisted.internet import reactor
 from twisted.internet.defer import CancelledError, DeferredList
@@ -213,8 +214,7 @@ class Ends(RuntimeCase):
         await runtime.stop()
         self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="interrupted")])
         self.assertEqual([pid for pid in pids if runs(pid)], [])
-        d = runtime.launch(a_launch("late"), RecordingSink(reactor))
-        error = await self.assertFailure(d, GarconError)
+        error = await self.refused(runtime, a_launch("late"))
         self.assertEqual(error.code, "SERVER_SHUTTING_DOWN")
 
 
@@ -238,7 +238,7 @@ class Launches(RuntimeCase):
             consumeErrors=True,
         )
         self.assertEqual([good for good, _ in results], [True, False])
-        error = results[1][1].value
+        error = cast(Any, results[1][1]).value
         self.assertEqual((error.code, error.status, error.retryable), ("SESSION_BUSY", 409, True))
         await sinks[0].ended()
         self.assertEqual(sinks[1].events, [])
@@ -251,7 +251,7 @@ class Launches(RuntimeCase):
         d = runtime.launch(launch, sink)
         pid = await self.pid_in("pid")
         self.assertTrue(await runtime.abort(launch.run_id))
-        error = await self.assertFailure(d, GarconError)
+        error = cast(GarconError, await self.assertFailure(d, GarconError))
         self.assertEqual(error.code, "RUN_INTERRUPTED")
         self.assertFalse(runs(pid))
         self.assertEqual(sink.events, [])
@@ -274,9 +274,7 @@ class Launches(RuntimeCase):
         program.chmod(0o755)
         runtime = self.a_runtime({"CLAUDE_BINARY": str(program)})
         launch = a_launch("hi", agent_id="claude", project_path=str(self.project))
-        error = await self.assertFailure(
-            runtime.launch(launch, RecordingSink(reactor)), GarconError
-        )
+        error = await self.refused(runtime, launch)
         self.assertEqual((error.code, error.status), ("INTERNAL_ERROR", 500))
         self.assertIn("exited with status 7", error.text)
         self.assertIn("cannot work here", error.text)
@@ -288,10 +286,8 @@ class Launches(RuntimeCase):
 
     async def test_directory_that_is_gone_fails_the_launch(self) -> None:
         """A project directory that cannot be entered fails the launch."""
-        d = self.a_runtime().launch(
-            a_launch("hi", project_path=str(self.project / "gone")), RecordingSink(reactor)
-        )
-        error = await self.assertFailure(d, GarconError)
+        launch = a_launch("hi", project_path=str(self.project / "gone"))
+        error = await self.refused(self.a_runtime(), launch)
         self.assertIn("gone", error.text)
 
     async def test_session_limit(self) -> None:
@@ -301,9 +297,7 @@ class Launches(RuntimeCase):
         _, first = await self.begin(runtime, "sleep 60", chat_id="1700000000000012")
         _, second = await self.begin(runtime, "sleep 60", chat_id="1700000000000013")
         launch = a_launch("hi", chat_id="1700000000000014", project_path=str(self.project))
-        error = await self.assertFailure(
-            runtime.launch(launch, RecordingSink(reactor)), GarconError
-        )
+        error = await self.refused(runtime, launch)
         self.assertEqual((error.code, error.status), ("INTERNAL_ERROR", 500))
         self.assertEqual(first.of(RunEnded) + second.of(RunEnded), [])
 

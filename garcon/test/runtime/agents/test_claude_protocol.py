@@ -1,0 +1,440 @@
+"""Claude Code's streaming JSON, as values and against a recording of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.contract.messages import (
+    AskUserQuestionToolUse,
+    Compaction,
+    GrepToolUse,
+    Image,
+    McpToolUse,
+    ReadToolUse,
+    TaskToolUse,
+    TodoWriteToolUse,
+    UnknownToolUse,
+)
+from garcon.contract.runs import (
+    PermissionAutoResolved,
+    PermissionRequested,
+    RowProduced,
+    RunEnded,
+    SessionStarted,
+)
+from garcon.runtime.agents.claude import invocation
+from garcon.runtime.agents.claude_protocol import ClaudeConversation, failure_text
+from garcon.runtime.agents.claude_tools import answered, result_text, tool_use
+from garcon.runtime.agents.conversation import Ready, Refused
+from garcon.runtime.agents.stamps import Stamp
+from garcon.test.runtime.agents.replay import NOW, Taken, recorded
+from garcon.testing.agent_runs import a_launch, a_response
+
+SESSION = "19ffdb62-27c9-4dae-8457-c329d714d9b1"
+
+
+class Recording(SynchronousTestCase):
+    def test_recorded_turns(self) -> None:
+        """Plain, allowed, denied, failed, asked, interrupted twice, compacted: each ends once, as
+        it did.
+        """
+        taken, conversation = Taken(), ClaudeConversation()
+        turns: list[list[str]] = []
+        known: str | None = None
+        for direction, message in recorded("claude.jsonl"):
+            if direction == "out":
+                taken.take(conversation.received(message, taken.stamp()))
+                continue
+            kind = message["type"]
+            if kind == "user":
+                if known:
+                    turns.append(taken.story())
+                launch = a_launch(message["message"]["content"][0]["text"], agent_session_id=known)
+                known = SESSION
+                moment = Stamp(now=NOW, fresh_id=message["uuid"])
+                taken.take(conversation.prompt(launch, moment))
+            elif kind == "control_response":
+                answer = message["response"]["response"]
+                response = None
+                if "answers" in str(answer):
+                    tool = taken.asked.requested_tool
+                    assert isinstance(tool, AskUserQuestionToolUse)
+                    response = {
+                        "outcome": "answered",
+                        "answers": [
+                            {
+                                "questionId": tool.questions[0].id,
+                                "selectedOptionIds": [tool.questions[0].options[1].id],
+                            }
+                        ],
+                    }
+                allow = answer["behavior"] == "allow"
+                decision = a_response("run", taken.asked, allow=allow, response=response)
+                taken.take(conversation.decide(decision, taken.stamp()))
+            elif message["request"]["subtype"] == "initialize":
+                taken.take(conversation.open())
+            else:
+                taken.take(conversation.interrupt(taken.stamp()))
+            self.assertEqual(taken.sent[-1], message)
+        turns.append(taken.story())
+        self.assertEqual(taken.other, [Ready()])
+        plain, allowed, denied, failed, asked, stopped_asking, stopped, compacted = turns
+        self.assertEqual(
+            plain,
+            [f"session {SESSION}", "Thinking: hmm", "AssistantMessage: hello there", "finished"],
+        )
+        self.assertEqual(
+            allowed,
+            [
+                "AssistantMessage: Running.",
+                "BashToolUse: touch made",
+                "asked: BashToolUse",
+                "result: (Bash completed with no output)",
+                "AssistantMessage: after",
+                "finished",
+            ],
+        )
+        self.assertEqual(
+            denied[2:4],
+            ["result error: The user denied this request.", "AssistantMessage: not then"],
+        )
+        self.assertEqual(failed, ["failed: API Error: 400 bad req"])
+        self.assertEqual(asked[1], "asked: AskUserQuestionToolUse")
+        self.assertIn("Blue", asked[2])
+        self.assertEqual(stopped_asking[1:3], ["asked: BashToolUse", "withdrawn"])
+        self.assertEqual(stopped_asking[-1], "interrupted")
+        self.assertEqual(stopped, ["AssistantMessage: partial", "interrupted"])
+        self.assertEqual(compacted[-1], "finished")
+        self.assertEqual([row.split(":")[0] for row in compacted], ["Compaction", "finished"])
+
+
+class ClaudeCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.begin()
+
+    def begin(self, mode: str = "default", **changes: Any) -> None:
+        """Begin a turn in a fresh process."""
+        self.taken, self.conversation = Taken(), ClaudeConversation()
+        self.taken.take(self.conversation.open())
+        self.hear("control_response", response={"subtype": "success", "request_id": "initialize"})
+        self.prompt(mode, **changes)
+        self.taken.sent.clear()
+
+    def prompt(self, mode: str = "default", **changes: Any) -> None:
+        """Begin a turn."""
+        launch = a_launch("hi", permission_mode=mode, **changes)
+        moment = self.taken.stamp()
+        self.line_id = moment.fresh_id
+        self.taken.take(self.conversation.prompt(launch, moment))
+
+    def hear(self, kind: str, **message: Any) -> None:
+        """Let the agent say something."""
+        self.taken.take(self.conversation.received({"type": kind, **message}, self.taken.stamp()))
+
+    def take_up(self) -> None:
+        """Let the agent take up the user's line."""
+        self.hear("user", uuid=self.line_id, isReplay=True, message={"content": "hi"})
+
+    def result(self, **more: Any) -> None:
+        """Let a turn of the agent's end."""
+        self.hear("result", **({"is_error": False, "subtype": "success", "session_id": "s"} | more))
+
+    def ask(self, tool: str = "Bash", given: dict[str, Any] | None = None, **more: Any) -> None:
+        """Let the agent ask."""
+        request = {
+            "subtype": "can_use_tool",
+            "tool_name": tool,
+            "input": {"command": "x"} if given is None else given,
+            "tool_use_id": "t",
+            **more,
+        }
+        self.hear("control_request", request_id="q", request=request)
+
+    def decide(self, **decision: Any) -> dict[str, Any]:
+        """Decide what was asked last and return the answer that went out."""
+        answer = a_response("run", self.taken.asked, **decision)
+        outputs = self.conversation.decide(answer, self.taken.stamp())
+        self.assertIsNotNone(outputs)
+        self.taken.take(outputs)
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The last answer to a control request."""
+        found: dict[str, Any] = self.taken.sent[-1]["response"]["response"]
+        return found
+
+
+class Ends(ClaudeCase):
+    def test_result_before_the_line_was_taken_up_is_another_turns(self) -> None:
+        """The agent may run turns of its own; ours ends with the result after our line."""
+        self.result()
+        self.assertNotIn("finished", self.taken.story())
+        self.take_up()
+        self.result()
+        self.assertEqual(self.taken.story(), ["finished"])
+
+    def test_idle_after_a_result_ends_the_turn(self) -> None:
+        """A line that never comes back (a local command) ends with the state idle."""
+        self.hear("system", subtype="session_state_changed", state="idle")
+        self.assertEqual(self.taken.story(), [])
+        self.result()
+        self.hear("system", subtype="session_state_changed", state="idle")
+        self.assertEqual(self.taken.story()[-1], "finished")
+
+    def test_is_error_decides(self) -> None:
+        """`subtype` says success for failures too."""
+        self.take_up()
+        self.result(is_error=True, result="API Error", api_error_status=500)
+        self.assertEqual(self.taken.story()[-1], "failed: API Error (HTTP 500)")
+
+    def test_failure_text(self) -> None:
+        """The status is in the text once; without a text the errors are."""
+        for result, text in (
+            ({"result": "API Error: 400 x", "api_error_status": 400}, "API Error: 400 x"),
+            ({"result": "bad key", "api_error_status": 401}, "bad key (HTTP 401)"),
+            ({"errors": ["one", "two"]}, "one; two"),
+            ({"subtype": "error_max_turns"}, "the agent failed: error_max_turns"),
+        ):
+            self.assertEqual(failure_text(result), text)
+
+    def test_interrupted_however_it_ends(self) -> None:
+        """After an interrupt a result, an error and an exit all mean stopped."""
+        for finish in (
+            lambda: self.result(is_error=True, subtype="error_during_execution"),
+            lambda: self.result(),
+            lambda: self.taken.take(self.conversation.ended("gone", self.taken.stamp())),
+        ):
+            self.begin()
+            self.taken.take(self.conversation.interrupt(self.taken.stamp()))
+            self.assertEqual(self.taken.sent[-1]["request"], {"subtype": "interrupt"})
+            finish()
+            self.assertEqual(self.taken.events[-1], RunEnded(outcome="interrupted"))
+
+    def test_exit_fails_the_turn_and_closes_its_calls(self) -> None:
+        """A call without a result gets one."""
+        block = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "x"}}
+        self.hear("assistant", message={"content": [block]})
+        self.taken.take(self.conversation.ended("the agent is gone", self.taken.stamp()))
+        self.assertEqual(
+            self.taken.story(),
+            [
+                "BashToolUse: x",
+                "result error: The call did not end.",
+                "failed: the agent is gone",
+            ],
+        )
+
+    def test_session_id_is_told_when_it_is_new(self) -> None:
+        """The id we resumed is not news; another one (after /clear) is."""
+        self.begin(agent_session_id="s")
+        self.hear("system", subtype="init", session_id="s")
+        self.take_up()
+        self.result(session_id="s2")
+        self.assertEqual(self.taken.story(), ["session s2", "finished"])
+        self.prompt(agent_session_id="s")
+        self.assertEqual(self.taken.events, [SessionStarted(agent_session_id="s2")])
+
+    def test_refused_start(self) -> None:
+        """An error to the handshake refuses the session."""
+        conversation, taken = ClaudeConversation(), Taken()
+        taken.take(conversation.open())
+        error = {"subtype": "error", "request_id": "initialize", "error": "no"}
+        message = {"type": "control_response", "response": error}
+        taken.take(conversation.received(message, taken.stamp()))
+        self.assertEqual(taken.other, [Refused("the agent refused to start: no")])
+
+
+class Deciding(ClaudeCase):
+    def test_modes(self) -> None:
+        """Which requests each mode answers, and how."""
+        for mode, tool, behavior in (
+            ("default", "Bash", None),
+            ("acceptEdits", "Bash", None),
+            ("plan", "Bash", "deny"),
+            ("plan", "ExitPlanMode", None),
+            ("bypassPermissions", "Bash", "allow"),
+            ("bypassPermissions", "AskUserQuestion", None),
+            ("manualBypass", "Bash", "allow"),
+            ("manualBypass", "AskUserQuestion", None),
+        ):
+            self.begin(mode)
+            self.ask(tool)
+            asked = [e for e in self.taken.events if isinstance(e, PermissionRequested)]
+            shown = [e for e in self.taken.events if isinstance(e, PermissionAutoResolved)]
+            self.assertEqual(bool(asked), behavior is None, (mode, tool))
+            self.assertEqual(bool(shown), (mode, tool) == ("manualBypass", "Bash"), (mode, tool))
+            if behavior is not None:
+                self.assertEqual(self.answer()["behavior"], behavior)
+
+    def test_accepted_plan_asks_from_then_on(self) -> None:
+        """Once the agent left plan mode its requests go to the user; the next turn restores the
+        mode.
+        """
+        self.begin("plan")
+        self.hear("system", subtype="status", permissionMode="default")
+        self.ask()
+        self.assertEqual(
+            len([e for e in self.taken.events if isinstance(e, PermissionRequested)]), 1
+        )
+        self.take_up()
+        self.result()
+        self.prompt("plan")
+        self.assertEqual(
+            self.taken.sent[-2]["request"], {"subtype": "set_permission_mode", "mode": "plan"}
+        )
+
+    def test_allow_has_the_input(self) -> None:
+        """Without the input the agent calls the answer malformed."""
+        self.ask(permission_suggestions=[{"type": "addRules"}])
+        self.assertEqual(self.decide(), {"behavior": "allow", "updatedInput": {"command": "x"}})
+
+    def test_always_allow_hands_back_the_suggestions(self) -> None:
+        """What the agent suggests is what lasts, and a mode it brings is left alone."""
+        suggestions = [{"type": "addRules"}, {"type": "setMode", "mode": "acceptEdits"}]
+        self.ask(permission_suggestions=suggestions)
+        self.assertEqual(self.decide(always_allow=True)["updatedPermissions"], suggestions)
+        self.hear("system", subtype="status", permissionMode="acceptEdits")
+        self.take_up()
+        self.result()
+        self.taken.sent.clear()
+        self.prompt()
+        self.assertEqual([m["type"] for m in self.taken.sent], ["user"])
+
+    def test_skipped_question_is_denied_with_its_reason(self) -> None:
+        """The agent learns that the user did not answer."""
+        self.ask("AskUserQuestion", {"questions": []})
+        said = self.decide(response={"outcome": "skipped", "reason": "later"})
+        self.assertEqual(said["behavior"], "deny")
+        self.assertIn("later", said["message"])
+
+    def test_withdrawn_request_takes_no_answer(self) -> None:
+        """The agent took it back: it is withdrawn, once, and a decision finds nothing."""
+        self.ask()
+        asked = self.taken.asked
+        self.hear("control_cancel_request", request_id="q")
+        self.hear("control_cancel_request", request_id="q")
+        self.assertEqual(self.taken.story(), ["asked: BashToolUse", "withdrawn"])
+        answer = a_response("run", asked)
+        self.assertIsNone(self.conversation.decide(answer, self.taken.stamp()))
+
+    def test_unknown_requests_are_answered(self) -> None:
+        """A request nobody answers would block the turn for ever."""
+        self.hear("control_request", request_id="h", request={"subtype": "hook_callback"})
+        self.assertEqual(self.taken.sent[-1]["response"]["subtype"], "error")
+
+
+class Rows(ClaudeCase):
+    def test_what_is_no_row(self) -> None:
+        """Subagents' lines, errors that the result repeats, and empty answers are not shown."""
+        text = [{"type": "text", "text": "x"}]
+        self.hear("assistant", parent_tool_use_id="t", message={"content": text})
+        self.hear("assistant", error="server_error", message={"content": text})
+        empty = [{"type": "text", "text": "(no content)"}]
+        self.hear("assistant", message={"model": "<synthetic>", "content": empty})
+        self.hear("user", message={"content": [{"type": "text", "text": "[interrupted]"}]})
+        self.hear("stream_event", event={})
+        self.hear("something_new")
+        self.assertEqual(self.taken.story(), [])
+
+    def test_compaction_takes_the_summary_that_follows(self) -> None:
+        """The boundary has the numbers, the next line the text."""
+        about = {"trigger": "auto", "pre_tokens": 15, "post_tokens": 7}
+        self.hear("system", subtype="compact_boundary", compact_metadata=about)
+        self.hear("user", message={"content": "all of it"})
+        self.hear("user", message={"content": "not this"})
+        (event,) = self.taken.events
+        assert isinstance(event, RowProduced)
+        row = Compaction(
+            timestamp=NOW, trigger="auto", summary="all of it", pre_tokens=15, post_tokens=7
+        )
+        self.assertEqual(event.message, row)
+
+    def test_image_goes_before_the_text(self) -> None:
+        """A picture is a base64 block."""
+        launch = a_launch("look", images=[Image(data="data:image/png;base64,AAA")])
+        self.take_up()
+        self.result()
+        self.taken.take(self.conversation.prompt(launch, self.taken.stamp()))
+        picture, text = self.taken.sent[-1]["message"]["content"]
+        self.assertEqual(
+            picture["source"], {"type": "base64", "media_type": "image/png", "data": "AAA"}
+        )
+        self.assertEqual(text["text"], "look")
+
+
+class Tools(SynchronousTestCase):
+    def test_tools_have_their_rows(self) -> None:
+        """Each tool its row; one that lacks what the row needs stays as it came."""
+        for name, given, row in (
+            ("Read", {"file_path": "/a", "offset": 3}, ReadToolUse),
+            ("Read", {}, UnknownToolUse),
+            ("Grep", {"pattern": "x"}, GrepToolUse),
+            ("Task", {"description": "d"}, TaskToolUse),
+            ("Agent", {"description": "d"}, TaskToolUse),
+            ("TodoWrite", {"todos": [{"content": "c", "status": "odd"}]}, TodoWriteToolUse),
+            ("mcp__server__a__tool", {}, McpToolUse),
+            ("SomethingNew", {"a": 1}, UnknownToolUse),
+        ):
+            self.assertEqual(type(tool_use(name, "t", given, NOW)), row, name)
+        mcp = tool_use("mcp__server__a__tool", "t", {}, NOW)
+        assert isinstance(mcp, McpToolUse)
+        self.assertEqual((mcp.server, mcp.tool), ("server", "a__tool"))
+
+    def test_answers_use_the_agents_words(self) -> None:
+        """Options become their labels, several are joined, and free text stays."""
+        given = {
+            "questions": [
+                {"question": "A?", "options": [{"label": "x"}, {"label": "y"}]},
+                {"question": "B?", "options": [{"label": "z"}]},
+                {"question": "C?", "options": []},
+            ]
+        }
+        response = {
+            "answers": [
+                {"questionId": "question-1", "selectedOptionIds": ["option-1", "option-2"]},
+                {"questionId": "question-2", "selectedOptionIds": ["my own"]},
+            ]
+        }
+        self.assertEqual(answered(given, response)["answers"], {"A?": "x, y", "B?": "my own"})
+
+    def test_result_text(self) -> None:
+        """Blocks of text are joined, others are named."""
+        blocks = [{"type": "text", "text": "a"}, {"type": "image"}]
+        self.assertEqual(result_text(blocks), "a\n[image]")
+        self.assertEqual(result_text("plain"), "plain")
+        self.assertEqual(result_text(None), "")
+
+
+class CommandLines(SynchronousTestCase):
+    def line(self, resume: str | None = None, **changes: Any) -> list[str]:
+        launch = a_launch("hi", agent_id="claude", model="opus", **changes)
+        return list(invocation("claude", launch, resume).command)
+
+    def test_new_session_has_an_id_of_ours(self) -> None:
+        """The id is chosen, so that it is known whatever happens."""
+        line = self.line()
+        self.assertEqual(line[line.index("--session-id") - 1 :][0], "default")
+        self.assertNotIn("--resume", line)
+        self.assertNotIn("--effort", line)
+
+    def test_known_session_is_resumed(self) -> None:
+        """An id that exists may not be chosen again."""
+        self.assertEqual(self.line("old")[-2:], ["--resume", "old"])
+
+    def test_modes_and_efforts(self) -> None:
+        """`manualBypass` runs as default, `ultra` as the highest effort there is."""
+        line = self.line(permission_mode="manualBypass", thinking_mode="ultra")
+        self.assertEqual(line[line.index("--permission-mode") + 1], "default")
+        self.assertEqual(line[line.index("--effort") + 1], "max")
+        self.assertIn("bypassPermissions", self.line(permission_mode="bypassPermissions"))
+
+    def test_process_is_kept_while_its_line_stays(self) -> None:
+        """Another model needs another process, another prompt does not."""
+        first, same, other = (
+            invocation("claude", a_launch(text, model=model), "s").key
+            for text, model in (("a", "opus"), ("b", "opus"), ("c", "haiku"))
+        )
+        self.assertEqual(first, same)
+        self.assertNotEqual(first, other)

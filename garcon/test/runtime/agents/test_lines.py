@@ -1,0 +1,46 @@
+"""Bytes into JSON lines."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.runtime.agents.lines import Lines, decode, encode
+
+
+class Splitting(SynchronousTestCase):
+    @given(
+        st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"")), max_size=9), st.data()
+    )
+    def test_lines_do_not_depend_on_the_pieces(
+        self, lines: list[bytes], data: st.DataObject
+    ) -> None:
+        """However a stream is cut, the same lines come out, and the rest is what has no end."""
+        stream = b"".join(line + b"\n" for line in lines) + b"rest"
+        splitter, found = Lines(), []
+        while stream:
+            size = data.draw(st.integers(1, len(stream)))
+            found += splitter.feed(stream[:size])
+            stream = stream[size:]
+        self.assertEqual(found, lines)
+        self.assertEqual(splitter.rest(), b"rest")
+        self.assertEqual(splitter.rest(), b"")
+
+
+class Decoding(SynchronousTestCase):
+    def test_objects_only(self) -> None:
+        """What is no object is nothing, whatever else it is."""
+        self.assertEqual(decode('{"a": "ä漢"}'.encode()), {"a": "ä漢"})
+        for line in (b"", b"[]", b"3", b"log line", b'{"a": }', b"\xff", b"[" * 100_000):
+            self.assertIsNone(decode(line))
+
+    def test_what_no_store_could_keep_is_replaced(self) -> None:
+        """Unpaired surrogates, as JavaScript writes them, and bytes that are no text."""
+        self.assertEqual(decode(b'{"a": ["x\\ud800"]}'), {"a": ["x\ufffd"]})
+        self.assertEqual(decode(b'{"\xff": 1}'), {"\ufffd": 1})
+        self.assertEqual(decode(b'{"a": "\\ud83e\\uddc0"}'), {"a": "\U0001f9c0"})
+
+    def test_one_message_is_one_line(self) -> None:
+        """Line ends in texts are escaped."""
+        self.assertEqual(encode({"a": "x\ny"}), b'{"a":"x\\ny"}\n')

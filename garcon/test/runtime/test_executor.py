@@ -1,0 +1,365 @@
+"""The local runtime's own decisions, on a clock, with an agent the test moves by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
+from garcon.contract.limits import LAUNCH_WAIT, SESSIONS
+from garcon.contract.runs import (
+    Delivery,
+    Launch,
+    Launched,
+    PermissionResponse,
+    RunEnded,
+    SessionStarted,
+)
+from garcon.errors import GarconError
+from garcon.runtime.executor import IDLE_TIME, STOP_WAIT, LocalRuntime
+from garcon.runtime.interfaces import IAgent, IAgentSession, IRunSink
+from garcon.test.runtime.test_runs import asked
+from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
+
+
+@implementer(IAgentSession)
+@define(eq=False)
+class HandSession:
+    """A session whose turns begin and end when the test says so."""
+
+    launches: list[Launch] = field(factory=list)
+    sink: IRunSink | None = None
+    beginning: Deferred[None] | None = None
+    interrupted: list[Deferred[None]] = field(factory=list)
+    closed: list[Deferred[None]] = field(factory=list)
+    responses: list[PermissionResponse] = field(factory=list)
+    slow: bool = False
+    slow_to_close: bool = False
+
+    def run(self, launch: Launch, sink: IRunSink) -> Deferred[None]:
+        """Begin at once, or, where slow, when the test fires `beginning`."""
+        self.launches.append(launch)
+        self.sink = sink
+        if not self.slow:
+            return succeed(None)
+        self.beginning = Deferred()
+        return self.beginning
+
+    def interrupt(self) -> Deferred[None]:
+        """Wait for the test."""
+        d: Deferred[None] = Deferred()
+        self.interrupted.append(d)
+        return d
+
+    def respond(self, response: PermissionResponse) -> Delivery:
+        """Take each occurrence once."""
+        if response in self.responses:
+            return "not-delivered"
+        self.responses.append(response)
+        return "confirmed"
+
+    def close(self) -> Deferred[None]:
+        """Close at once, or, where slow to close, when the test says so."""
+        d: Deferred[None] = Deferred()
+        self.closed.append(d)
+        if not self.slow_to_close:
+            d.callback(None)
+        return d
+
+    def end(self, outcome: Any = "finished") -> None:
+        """End the turn."""
+        assert self.sink is not None
+        self.sink.event(RunEnded(outcome=outcome))
+
+
+@implementer(IAgent)
+@define(eq=False)
+class HandAgent:
+    """An agent whose sessions the test moves."""
+
+    id: str = "hand"
+    installed: bool = True
+    slow: bool = False
+    sessions: list[HandSession] = field(factory=list)
+    environments: list[Mapping[str, str]] = field(factory=list)
+
+    def entry(self) -> Deferred[AgentEntry | None]:
+        """An entry while it is installed."""
+        if not self.installed:
+            return succeed(None)
+        return succeed(
+            AgentEntry(
+                id=self.id,
+                label="Hand",
+                supported_permission_modes=["default"],
+                supported_thinking_modes=["none"],
+                default_settings=AgentSettings(owner_id=self.id, schema_version=1, values={}),
+                default_model="m",
+                models=[Model(value="m", label="M")],
+            )
+        )
+
+    def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
+        """Make the next session."""
+        self.environments.append(environment)
+        self.sessions.append(HandSession(slow=self.slow))
+        return self.sessions[-1]
+
+
+class RuntimeCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.agent, self.other = HandAgent(), HandAgent(id="other")
+        self.runtime = LocalRuntime(
+            self.clock,
+            "instance",
+            "/",
+            {"GARCON_CONTROLLER_URL": "secret", "HOME": "/h"},
+            "executor",
+            "/root",
+            [self.agent, self.other],
+        )
+
+    def begin(self, **changes: Any) -> tuple[Launch, RecordingSink, Deferred[Launched]]:
+        """Launch a run."""
+        launch = a_launch("hi", **({"agent_id": "hand"} | changes))
+        sink = RecordingSink(self.clock)
+        return launch, sink, self.runtime.launch(launch, sink)
+
+    def turn(self, **changes: Any) -> HandSession:
+        """Run a whole turn, and return its session, which named itself ``s``."""
+        launch, sink, d = self.begin(**changes)
+        self.successResultOf(d)
+        owner = self.agent if launch.agent_id == "hand" else self.other
+        session = next(s for s in owner.sessions if launch in s.launches)
+        assert session.sink is not None
+        session.sink.event(SessionStarted(agent_session_id="s"))
+        session.end()
+        self.assertEqual(len(sink.of(RunEnded)), 1)
+        return session
+
+    def refusal(self, d: Deferred[Any]) -> GarconError:
+        error = self.failureResultOf(d, GarconError).value
+        assert isinstance(error, GarconError)
+        return error
+
+
+class Launching(RuntimeCase):
+    def test_launch_waits_its_time_and_no_longer(self) -> None:
+        """An agent that has not begun by then fails the launch, and its session is closed."""
+        self.agent.slow = True
+        launch, sink, d = self.begin()
+        self.clock.advance(LAUNCH_WAIT - 0.1)
+        self.assertNoResult(d)
+        self.clock.advance(0.2)
+        self.assertEqual(self.refusal(d).code, "INTERNAL_ERROR")
+        self.assertEqual(len(self.agent.sessions[0].closed), 1)
+        self.assertEqual(self.successResultOf(self.runtime.running()), ())
+        self.assertEqual(sink.events, [])
+        self.agent.slow = False
+        self.turn(chat_id=launch.chat_id)
+
+    def test_failed_launch_frees_its_chat_when_its_process_is_gone(self) -> None:
+        """Until then the chat is busy, so that two processes never share it."""
+        self.agent.slow = True
+        _, _, d = self.begin()
+        session = self.agent.sessions[0]
+        session.slow_to_close = True
+        assert session.beginning is not None
+        session.beginning.errback(GarconError("INTERNAL_ERROR", "no", status=500))
+        self.assertNoResult(d)
+        self.assertEqual(self.refusal(self.begin()[2]).code, "SESSION_BUSY")
+        session.closed[0].callback(None)
+        self.assertEqual(self.refusal(d).text, "no")
+        self.agent.slow = False
+        self.turn()
+
+    def test_stop_during_launch(self) -> None:
+        """An abort cancels the launch; there was a run, and no event of it will come."""
+        self.agent.slow = True
+        launch, sink, d = self.begin()
+        self.assertTrue(self.successResultOf(self.runtime.abort(launch.run_id)))
+        self.assertEqual(self.refusal(d).code, "RUN_INTERRUPTED")
+        self.assertEqual(sink.events, [])
+        self.assertFalse(self.successResultOf(self.runtime.abort(launch.run_id)))
+
+    def test_cancelled_by_its_caller(self) -> None:
+        """Cancelling the launch ends it and frees the chat."""
+        self.agent.slow = True
+        _, _, d = self.begin()
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        self.assertEqual(len(self.agent.sessions[0].closed), 1)
+        self.agent.slow = False
+        self.turn()
+
+    def test_unexpected_error_is_logged_and_told_without_its_text(self) -> None:
+        """A bug's words are ours alone."""
+        self.agent.slow = True
+        _, _, d = self.begin()
+        assert self.agent.sessions[0].beginning is not None
+        self.agent.sessions[0].beginning.errback(KeyError("inside"))
+        self.assertNotIn("inside", self.refusal(d).text)
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+
+    def test_unknown_and_missing_agents(self) -> None:
+        """Both are unsupported; the text names those that are known."""
+        self.other.installed = False
+        for agent_id in ("nobody", "other"):
+            refusal = self.refusal(self.begin(agent_id=agent_id)[2])
+            self.assertEqual((refusal.code, refusal.status), ("UNSUPPORTED_AGENT", 400))
+            catalog = self.refusal(self.runtime.catalog(agent_id))
+            self.assertEqual(catalog.code, "UNSUPPORTED_AGENT")
+            self.assertIn("hand", catalog.text)
+        (entry,) = self.successResultOf(self.runtime.catalog(None))
+        self.assertEqual(entry.id, "hand")
+        described = self.successResultOf(self.runtime.describe())
+        self.assertEqual(described.agent_ids, ["hand"])
+
+    def test_one_run_per_chat_and_per_id(self) -> None:
+        """A second run of a chat is busy, also while it only starts; so is a known run id."""
+        launch, _, d = self.begin()
+        self.successResultOf(d)
+        refusal = self.refusal(self.begin()[2])
+        self.assertEqual(
+            (refusal.code, refusal.status, refusal.retryable), ("SESSION_BUSY", 409, True)
+        )
+        again = self.begin(chat_id="1700000000000002", run_id=launch.run_id)[2]
+        self.assertEqual(self.refusal(again).code, "SESSION_BUSY")
+
+    def test_children_get_an_environment_without_secrets(self) -> None:
+        """The agent is handed the child environment, whatever the service's holds."""
+        self.turn()
+        (environment,) = self.agent.environments
+        self.assertNotIn("secret", str(environment))
+        self.assertEqual(environment["GARCON_RUNTIME"], "executor")
+        self.assertEqual(environment["HOME"], "/h")
+
+
+class Sessions(RuntimeCase):
+    def test_what_keeps_and_what_displaces_a_session(self) -> None:
+        """Only a launch that names it, with the same agent and directory, goes on in a session."""
+        for changes, kept in (
+            ({"agent_session_id": "s"}, True),
+            ({"agent_session_id": None}, False),
+            ({"agent_session_id": "other"}, False),
+            ({"agent_session_id": "s", "project_path": "/tmp"}, False),
+            ({"agent_session_id": "s", "agent_id": "other"}, False),
+        ):
+            self.setUp()
+            first = self.turn()
+            second = self.turn(**changes)
+            self.assertEqual(second is first, kept, changes)
+            self.assertEqual(len(first.closed), 0 if kept else 1, changes)
+
+    def test_idle_session_is_closed_in_time(self) -> None:
+        """Use starts the time anew; a running turn is never idle."""
+        session = self.turn()
+        self.clock.advance(IDLE_TIME - 1)
+        self.turn(agent_session_id="s")
+        self.clock.advance(IDLE_TIME - 1)
+        _, _, d = self.begin(agent_session_id="s")
+        self.successResultOf(d)
+        self.clock.advance(IDLE_TIME * 2)
+        self.assertEqual(session.closed, [])
+        session.end()
+        self.clock.advance(IDLE_TIME)
+        self.assertEqual(len(session.closed), 1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_limit_of_sessions(self) -> None:
+        """As many as the limit may run; one more fails, unless an idle one makes room."""
+        for number in range(SESSIONS):
+            self.successResultOf(self.begin(chat_id=f"{number:016}")[2])
+        refusal = self.refusal(self.begin(chat_id="9" * 16)[2])
+        self.assertEqual((refusal.code, refusal.status), ("INTERNAL_ERROR", 500))
+        self.agent.sessions[7].end()
+        self.clock.advance(1)
+        self.agent.sessions[3].end()
+        self.successResultOf(self.begin(chat_id="9" * 16)[2])
+        self.assertEqual(len(self.agent.sessions[7].closed), 1)
+        self.assertEqual(len(self.agent.sessions[3].closed), 0)
+
+
+class Running(RuntimeCase):
+    def test_abort_interrupts(self) -> None:
+        """The run is still there until it ends; then its chat is free before anyone hears of it."""
+        launch, sink, d = self.begin()
+        self.successResultOf(d)
+        (session,) = self.agent.sessions
+        self.assertTrue(self.successResultOf(self.runtime.abort(launch.run_id)))
+        self.assertEqual(len(session.interrupted), 1)
+        self.assertEqual(self.successResultOf(self.runtime.running()), (launch.run_id,))
+        free: list[tuple[str, ...]] = []
+        sink._waiting.append(
+            (lambda: bool(sink.of(RunEnded)), over := Deferred())  # type: ignore[var-annotated]
+        )
+        over.addCallback(lambda _: free.append(self.successResultOf(self.runtime.running())))
+        session.end("interrupted")
+        session.interrupted[0].callback(None)
+        self.assertEqual(free, [()])
+        self.assertFalse(self.successResultOf(self.runtime.abort(launch.run_id)))
+
+    def test_decision_reaches_the_session_once(self) -> None:
+        """A decided request is not withdrawn at the end; unknown runs take no decision."""
+        launch, sink, d = self.begin()
+        self.successResultOf(d)
+        (session,) = self.agent.sessions
+        assert session.sink is not None
+        session.sink.event(asked("one"))
+        answer = a_response(launch.run_id, asked("one"))
+        self.assertEqual(self.successResultOf(self.runtime.respond(answer)), "confirmed")
+        self.assertEqual(self.successResultOf(self.runtime.respond(answer)), "not-delivered")
+        stray = a_response("no such run", asked("one"))
+        self.assertEqual(self.successResultOf(self.runtime.respond(stray)), "not-delivered")
+        session.end()
+        self.assertEqual(sink.events, [asked("one"), RunEnded(outcome="finished")])
+        self.assertEqual(self.successResultOf(self.runtime.respond(answer)), "not-delivered")
+
+
+class Stopping(RuntimeCase):
+    def test_stop_interrupts_then_closes(self) -> None:
+        """It waits for the runs' ends, then for every session's."""
+        _, sink, d = self.begin()
+        self.successResultOf(d)
+        (session,) = self.agent.sessions
+        session.slow_to_close = True
+        stopped = self.runtime.stop()
+        self.assertEqual((len(session.interrupted), len(session.closed)), (1, 0))
+        session.end("interrupted")
+        session.interrupted[0].callback(None)
+        self.assertEqual(len(session.closed), 1)
+        self.assertNoResult(stopped)
+        session.closed[0].callback(None)
+        self.successResultOf(stopped)
+        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="interrupted")])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_stop_does_not_wait_for_a_deaf_agent(self) -> None:
+        """After three seconds the session is closed all the same."""
+        _, _, d = self.begin()
+        self.successResultOf(d)
+        (session,) = self.agent.sessions
+        stopped = self.runtime.stop()
+        self.clock.advance(STOP_WAIT - 0.1)
+        self.assertEqual(session.closed, [])
+        self.clock.advance(0.2)
+        self.assertEqual(len(session.closed), 1)
+        self.assertNoResult(stopped)
+        session.interrupted[0].callback(None)
+        self.successResultOf(stopped)
+
+    def test_stop_cancels_launches_and_refuses_new_ones(self) -> None:
+        """Nothing begins any more."""
+        self.agent.slow = True
+        _, _, d = self.begin()
+        self.successResultOf(self.runtime.stop())
+        self.assertEqual(self.refusal(d).code, "RUN_INTERRUPTED")
+        refusal = self.refusal(self.begin(chat_id="1700000000000002")[2])
+        self.assertEqual((refusal.code, refusal.status), ("SERVER_SHUTTING_DOWN", 503))
