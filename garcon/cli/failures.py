@@ -82,6 +82,7 @@ class RuntimeReplaced(GarconError):
 
 BAD_SELECTION = frozenset(
     {
+        "EXECUTOR_NOT_FOUND",
         "SESSION_NOT_FOUND",
         "UNSUPPORTED_AGENT",
         "EXPECTED_AGENT_MISMATCH",
