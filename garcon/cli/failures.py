@@ -83,6 +83,7 @@ class RuntimeReplaced(GarconError):
 BAD_SELECTION = frozenset(
     {
         "EXECUTOR_NOT_FOUND",
+        "PREAMBLE_NOT_FOUND",
         "SESSION_NOT_FOUND",
         "UNSUPPORTED_AGENT",
         "EXPECTED_AGENT_MISMATCH",

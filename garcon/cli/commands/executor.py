@@ -133,7 +133,8 @@ def wait(invocation: Invocation) -> int:
 def _timeout(text: str | None) -> int:
     if text is None:
         return 30
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:6]) <= LONGEST_WAIT:
+    fine = text.isascii() and text.isdigit() and len(text) <= 4
+    if not fine or not 1 <= int(text) <= LONGEST_WAIT:
         raise bad_arguments(f"--timeout must be a number of seconds from 1 to {LONGEST_WAIT}")
     return int(text)
 
