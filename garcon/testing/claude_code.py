@@ -37,14 +37,14 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
     return Path(caches) / "garcon-tests" / "claude-code"
 
 
-def install(cache: Path | None = None) -> str:
+def install(cache: Path | None = None, environment: Mapping[str, str] = os.environ) -> str:
     """Return the program's path, after installing it where needed.  Raises `NotInstalled`."""
-    cache = cache or cache_directory()
+    cache = cache or cache_directory(environment)
     place = cache / VERSION
     program = _program(place)
     if program is not None:
         return program
-    npm = shutil.which("npm")
+    npm = shutil.which("npm", path=environment.get("PATH"))
     if npm is None:
         raise NotInstalled(f"npm is not installed, and no Claude Code {VERSION} lies in {place}")
     cache.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def install(cache: Path | None = None) -> str:
     except StartupError as error:
         raise NotInstalled(error.text) from None
     try:
-        return _program(place) or _install(npm, place)
+        return _program(place) or _install(npm, place, environment)
     finally:
         lease.release()
 
@@ -91,7 +91,7 @@ def _program(place: Path) -> str | None:
     return str(path) if os.access(path, os.X_OK) else None
 
 
-def _install(npm: str, place: Path) -> str:
+def _install(npm: str, place: Path, environment: Mapping[str, str]) -> str:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", str(place)]
@@ -99,6 +99,7 @@ def _install(npm: str, place: Path) -> str:
         done = subprocess.run(
             [*command, f"{PACKAGE}@{VERSION}"],
             cwd=place,
+            env=dict(environment),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

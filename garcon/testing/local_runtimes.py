@@ -7,16 +7,20 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet import reactor
 from twisted.internet.task import deferLater
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SkipTest, TestCase
 
 from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.testing.agent_runs import RecordingSink, a_launch
+from garcon.testing.claude_code import NotInstalled, install, scripted_environment
+from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.script import Script
+from garcon.testing.models.server import port_of, serve
 
 
 class RuntimeCase(TestCase):
@@ -85,6 +89,33 @@ class RuntimeCase(TestCase):
             if time.monotonic() > deadline:
                 self.fail(f"this did not come about: {what}")
             await deferLater(reactor, 0.02)
+
+
+class ClaudeRuntimeCase(RuntimeCase):
+    """A runtime case with the real Claude Code and a pretend model server, which plays `script`.
+
+    Skipped where Claude Code cannot be had, unless it must be there.
+    """
+
+    timeout = 320
+    _missing: ClassVar[str] = ""
+
+    def setUp(self) -> None:
+        super().setUp()
+        try:
+            if ClaudeRuntimeCase._missing:
+                raise NotInstalled(ClaudeRuntimeCase._missing)
+            program = install()
+        except NotInstalled as error:
+            ClaudeRuntimeCase._missing = str(error)
+            if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":
+                raise
+            raise SkipTest(f"Claude Code cannot be had here: {error}") from None
+        self.script = Script()
+        listening = self.successResultOf(serve(reactor, self.script, [AnthropicMessages()]))
+        self.addCleanup(listening.stopListening)
+        self.environment |= scripted_environment(self.project / "home", port_of(listening))
+        self.environment["CLAUDE_BINARY"] = program
 
 
 def runs(pid: int) -> bool:

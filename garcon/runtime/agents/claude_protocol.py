@@ -66,6 +66,8 @@ class ClaudeConversation:
     _taken_up: bool = False
     _result: dict[str, Any] | None = None
     _interrupting: bool = False
+    _taking_back: str = ""
+    """The request by which a line that waits is taken back."""
     _session_id: str = ""
     _mode: str = ""
     _granted: set[str] = field(factory=set)
@@ -83,6 +85,7 @@ class ClaudeConversation:
         self._launch = launch
         self._line_id = stamp.fresh_id
         self._taken_up = self._interrupting = False
+        self._taking_back = ""
         self._result = self._compacted = None
         self._open_tools.clear()
         outputs: list[Output] = []
@@ -109,7 +112,13 @@ class ClaudeConversation:
         if self._launch is None:
             return []
         self._interrupting = True
-        return [self._request({"subtype": "interrupt"})]
+        outputs: list[Output] = []
+        if not self._taken_up:
+            # It may wait behind a turn of the agent's own, and would run after the interrupt.
+            take_back = {"subtype": "cancel_async_message", "message_uuid": self._line_id}
+            outputs.append(self._request(take_back))
+            self._taking_back = f"garcon-{self._requests}"
+        return [*outputs, self._request({"subtype": "interrupt"})]
 
     def ended(self, text: str, stamp: Stamp) -> list[Output]:
         if self._launch is None:
@@ -140,7 +149,7 @@ class ClaudeConversation:
     def received(self, message: dict[str, Any], stamp: Stamp) -> list[Output]:
         match message.get("type"):
             case "control_response":
-                return self._control_answered(_object(message.get("response")))
+                return self._control_answered(_object(message.get("response")), stamp)
             case "control_request":
                 return self._control_requested(message, stamp)
             case "control_cancel_request":
@@ -158,8 +167,12 @@ class ClaudeConversation:
                 return self._resulted(message, stamp)
         return []
 
-    def _control_answered(self, response: dict[str, Any]) -> list[Output]:
-        if self._ready or response.get("request_id") != _INITIALIZE:
+    def _control_answered(self, response: dict[str, Any], stamp: Stamp) -> list[Output]:
+        request_id = response.get("request_id")
+        if request_id == self._taking_back and self._launch is not None:
+            taken_back = _object(response.get("response")).get("cancelled") is True
+            return self._end("interrupted", None, stamp) if taken_back else []
+        if self._ready or request_id != _INITIALIZE:
             return []
         if response.get("subtype") == "error":
             return [Refused(f"the agent refused to start: {response.get('error')}")]

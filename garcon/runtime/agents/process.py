@@ -19,7 +19,12 @@ from uuid import uuid4
 from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ProcessExitedAlready
-from twisted.internet.interfaces import IPushProducer, IReactorProcess, IReactorTime
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IPushProducer,
+    IReactorProcess,
+    IReactorTime,
+)
 from twisted.internet.protocol import ProcessProtocol
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -91,6 +96,8 @@ class AgentProcess(ProcessProtocol):
         self._paused = False
         self._stdout_open = True
         self._exited: Exit | None = None
+        self._grace: IDelayedCall | None = None
+        self._is_late = False
         self._reported = False
         self._exit_waiters: Waiters[None] = Waiters()
         self._stderr: deque[bytes] = deque()
@@ -153,6 +160,7 @@ class AgentProcess(ProcessProtocol):
         self._signal("KILL")
         await self._wait_for_exit(KILL_WAIT)
         await self._kill_descendants()
+        self._report()
 
     def hurry(self) -> None:
         """Cut the asking short for an `end` that goes on."""
@@ -186,7 +194,7 @@ class AgentProcess(ProcessProtocol):
         self._exited = Exit(status=value.exitCode, signal=value.signal)
         self._exit_waiters.fire(None)
         if self._stdout_open:
-            self._clock.callLater(OUTPUT_GRACE, self._report)
+            self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
         else:
             self._drain()
 
@@ -216,6 +224,9 @@ class AgentProcess(ProcessProtocol):
             if self._paused and not self._decoding and self.transport is not None:
                 self._paused = False
                 cast(IPushProducer, self.transport).resumeProducing()
+            if self._is_late and not self._decoding:
+                self._is_late = False
+                self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
         # Not cancelled by anyone: it ends by itself, and a delivery after the end is dropped.
         self._in_thread(decode, line).addBoth(decoded)
@@ -232,8 +243,11 @@ class AgentProcess(ProcessProtocol):
         if self._reported or self._exited is None:
             return
         if self._decoding:
-            return  # that line comes first; its delivery drains, and draining reports
+            self._is_late = True  # that line comes first, and what follows it
+            return
         self._reported = True
+        if self._grace is not None and self._grace.active():
+            self._grace.cancel()
         if self.transport is not None:
             self.transport.loseConnection()
         self._ended(self._exited)

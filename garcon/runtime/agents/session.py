@@ -100,6 +100,11 @@ class AgentSession:
         self._agent_session_id: str | None = None
         self._turn_over: Waiters[None] = Waiters()
 
+    @property
+    def process_id(self) -> int | None:
+        """The id of the process that is kept, for diagnosis."""
+        return self._member.process.pid if self._member is not None else None
+
     @returns_deferred
     async def run(self, launch: Launch, sink: IRunSink) -> None:
         """Begin a turn.  A failure or a cancellation leaves no process behind."""

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from typing import Any, ClassVar
-
-from twisted.internet import reactor
-from twisted.trial.unittest import SkipTest
+from typing import Any
 
 from garcon.contract.messages import AskUserQuestionToolUse, BashToolUse, Thinking, ToolResult
 from garcon.contract.runs import (
@@ -17,35 +13,13 @@ from garcon.contract.runs import (
 )
 from garcon.runtime.executor import LocalRuntime
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
-from garcon.testing.claude_code import NotInstalled, install, scripted_environment
-from garcon.testing.local_runtimes import RuntimeCase, runs
-from garcon.testing.models.anthropic import AnthropicMessages
-from garcon.testing.models.script import Call, Fail, Hold, Script, Text, Think, Turn, said
-from garcon.testing.models.server import port_of, serve
+from garcon.testing.local_runtimes import ClaudeRuntimeCase, runs
+from garcon.testing.models.script import Call, Fail, Hold, Text, Think, Turn, said
 
 
-class ClaudeCase(RuntimeCase):
-    """Skipped where Claude Code cannot be had, unless it must be there."""
-
-    timeout = 320
-    _missing: ClassVar[str] = ""
-
+class ClaudeCase(ClaudeRuntimeCase):
     def setUp(self) -> None:
         super().setUp()
-        try:
-            if ClaudeCase._missing:
-                raise NotInstalled(ClaudeCase._missing)
-            program = install()
-        except NotInstalled as error:
-            ClaudeCase._missing = str(error)
-            if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":
-                raise
-            raise SkipTest(f"Claude Code cannot be had here: {error}") from None
-        self.script = Script()
-        listening = self.successResultOf(serve(reactor, self.script, [AnthropicMessages()]))
-        self.addCleanup(listening.stopListening)
-        self.environment |= scripted_environment(self.project / "home", port_of(listening))
-        self.environment["CLAUDE_BINARY"] = program
         self.claude: LocalRuntime = self.a_runtime()
 
     async def go(self, prompt: str, **changes: Any) -> tuple[str, RecordingSink]:

@@ -212,6 +212,24 @@ class Ends(ClaudeCase):
             finish()
             self.assertEqual(self.taken.events[-1], RunEnded(outcome="interrupted"))
 
+    def test_line_that_still_waits_is_taken_back(self) -> None:
+        """Behind a turn of the agent's own it would run after the interrupt."""
+        self.taken.take(self.conversation.interrupt(self.taken.stamp()))
+        take_back, _ = self.taken.sent
+        self.assertEqual(
+            take_back["request"],
+            {"subtype": "cancel_async_message", "message_uuid": self.line_id},
+        )
+        answer = {"subtype": "success", "request_id": take_back["request_id"]}
+        self.hear("control_response", response={**answer, "response": {"cancelled": False}})
+        self.assertEqual(self.taken.story(), [])
+        self.hear("control_response", response={**answer, "response": {"cancelled": True}})
+        self.assertEqual(self.taken.story(), ["interrupted"])
+        self.begin()
+        self.take_up()
+        self.taken.take(self.conversation.interrupt(self.taken.stamp()))
+        self.assertEqual([m["request"]["subtype"] for m in self.taken.sent], ["interrupt"])
+
     def test_exit_fails_the_turn_and_closes_its_calls(self) -> None:
         """A call without a result gets one."""
         block = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "x"}}
