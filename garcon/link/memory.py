@@ -33,6 +33,7 @@ class MemoryWire:
     is_writable: bool = True
     buffered: int = 0
     is_over: bool = False
+    is_black_hole: bool = False
     sent: int = 0
 
     def send(self, record: bytes) -> None:
@@ -40,7 +41,12 @@ class MemoryWire:
         if self.is_over:
             return
         self.sent += 1
+        if self.is_black_hole:
+            return
         self.network.post(self.peer, "record", record)
+
+    def push(self) -> None:
+        """See `IWire`; everything is there at once."""
 
     def close(self) -> None:
         """See `IWire`."""

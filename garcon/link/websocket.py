@@ -1,13 +1,16 @@
 """Wires over WebSockets, both ends, and the resource that takes them from an HTTP port.
 
-The only importer of `autobahn` here.  Autobahn frames and masks; everything else it could do is
-off: its timers run on a reactor of its own choice, its pings end at the next proxy, and its log
-lines cost more than sealing a small record.
+The only importer of `autobahn` here.  Autobahn upgrades, closes and judges whatever is unusual;
+everything else it could do is off: its timers run on a reactor of its own choice, its pings end at
+the next proxy, and its log lines cost more than sealing a small record.  The one kind of frame that
+lanes consist of, a whole binary message, is written and read here, because Autobahn's general way
+through a frame takes as long as everything else that happens to a small call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import getrandbits
 from typing import Any, Protocol
 
 from autobahn.twisted.websocket import (
@@ -18,10 +21,12 @@ from autobahn.twisted.websocket import (
 )
 from autobahn.websocket import USES_NVX
 from autobahn.websocket.types import ConnectingRequest
+from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-defined]  # native or not
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer
 from twisted.internet.protocol import connectionDone
+from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource
@@ -59,6 +64,46 @@ class _Quiet:
     trace = debug = info = warn = error = critical = failure = _nothing
 
 
+_BINARY = 0x82
+"""The first byte of a whole binary message (RFC 6455, 5.2)."""
+
+
+def _framed(record: bytes, masks: bool) -> bytes:
+    """Return a record as one binary message; clients mask (RFC 6455, 5.3)."""
+    size = len(record)
+    bit = 0x80 if masks else 0
+    if size < 126:
+        head = bytes((_BINARY, bit | size))
+    else:
+        head = bytes((_BINARY, bit | 126, size >> 8, size & 0xFF))
+    if not masks:
+        return head + record
+    mask = getrandbits(32).to_bytes(4, "big")
+    return b"".join((head, mask, create_xor_masker(mask, size).process(record)))
+
+
+def _unframed(data: bytes, at: int, masked: bool) -> tuple[bytes, int] | None:
+    """Return the record of the whole binary message that begins at `at`, and where it ends; None
+    for anything else.
+    """
+    if len(data) - at < 4 or data[at] != _BINARY or (data[at + 1] >= 0x80) != masked:
+        return None
+    size, begin = data[at + 1] & 0x7F, at + 2
+    if size == 126:
+        size, begin = data[begin] << 8 | data[begin + 1], begin + 2
+        if size < 126:
+            return None
+    elif size == 127 or size == 0:
+        return None
+    end = begin + (4 if masked else 0) + size
+    if end > len(data):
+        return None
+    if not masked:
+        return data[begin:end], end
+    mask = data[begin : begin + 4]
+    return create_xor_masker(mask, size).process(data[begin + 4 : end]), end
+
+
 @implementer(IPushProducer)
 class _LaneProtocol:
     """What both ends add to Autobahn's protocol.  Mixed in before it."""
@@ -76,6 +121,7 @@ class _LaneProtocol:
     is_writable = True
     _given = 0
     _is_open = False
+    _masks = False
     _is_over = False
     _lost: Failure | None = None
     _abort_timer: IDelayedCall | None = None
@@ -91,7 +137,17 @@ class _LaneProtocol:
         """See `IWire`."""
         if self.state == self.STATE_OPEN:
             self._given += len(record)
-            self.sendMessage(record, True)  # type: ignore[attr-defined]  # Autobahn's
+            self.transport.write(_framed(record, self._masks))
+
+    def push(self) -> None:
+        """See `IWire`.  Twisted itself writes at the reactor's next turn; a small call is half over
+        by then.
+
+        An error is left to that turn, which will meet it again.
+        """
+        transport = self.transport
+        if isinstance(transport, Connection) and not transport.TLS and transport.connected:
+            transport.doWrite()
 
     def close(self) -> None:
         """See `IWire`."""
@@ -135,6 +191,7 @@ class _LaneProtocol:
     def onOpen(self) -> None:
         """The upgrade is done."""
         self._is_open = True
+        self._masks = not self.factory.isServer
         # Autobahn 26.10.2 looks for its own option before it has one, and swallows the error; with
         # Nagle's algorithm the end of a large message waits for a delayed acknowledgement.
         self.transport.setTcpNoDelay(True)
@@ -145,6 +202,15 @@ class _LaneProtocol:
 
     def dataReceived(self, data: bytes) -> None:
         """Parse; Autobahn's own method first builds the words of a log line."""
+        if (
+            self.state == self.STATE_OPEN
+            and not self.data
+            and self.current_frame is None  # type: ignore[attr-defined]  # Autobahn's
+            and not self.inside_message  # type: ignore[attr-defined]  # Autobahn's
+        ):
+            data = self._take_records(data)
+            if not data:
+                return
         if self.state != self.STATE_CONNECTING:
             self._dataReceived(data)  # type: ignore[attr-defined]  # Autobahn's
             return
@@ -154,6 +220,17 @@ class _LaneProtocol:
             self.abort()
         if self.state == self.STATE_CONNECTING and len(self.data) > _LONGEST_ANSWER:
             self.abort()
+
+    def _take_records(self, data: bytes) -> bytes:
+        """Take whole binary messages off the front; what remains is for Autobahn to judge."""
+        at = 0
+        while self.state == self.STATE_OPEN:
+            found = _unframed(data, at, not self._masks)
+            if found is None:
+                break
+            record, at = found
+            self.user.record_received(record)
+        return data[at:]
 
     def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:
         """Write; likewise without the words."""
