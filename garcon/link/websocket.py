@@ -86,10 +86,13 @@ def _unframed(data: bytes, at: int, masked: bool) -> tuple[bytes, int] | None:
     """Return the record of the whole binary message that begins at `at`, and where it ends; None
     for anything else.
     """
-    if len(data) - at < 4 or data[at] != _BINARY or (data[at + 1] >= 0x80) != masked:
+    there = len(data) - at
+    if there < 2 or data[at] != _BINARY or (data[at + 1] >= 0x80) != masked:
         return None
     size, begin = data[at + 1] & 0x7F, at + 2
     if size == 126:
+        if there < 4:
+            return None
         size, begin = data[begin] << 8 | data[begin + 1], begin + 2
         if size < 126:
             return None
