@@ -268,8 +268,8 @@ class LaneSession:
         if not self._shared.incoming.take(self.lane, method.installation):
             self._send_error(frame.id, calls.error_object(calls.busy()))
             return
-        served = self._served[frame.id] = _Served(frame.id, method)
         context = CallContext(method, self.lane, self.peer, self, self.generation)
+        served = self._served[frame.id] = _Served(frame.id, method)
         try:
             running = handler(request, context)
         except Exception:
@@ -371,10 +371,12 @@ class LaneSession:
             self._cancel(served)
 
     def _cancel(self, served: _Served) -> None:
-        # The slot stays taken until the handler has really settled.
-        served.wanted = False
-        if served.running is not None:
-            served.running.cancel()
+        # The slot stays taken until the handler has really settled; cancelling it once more would
+        # only disturb what it still has to do.
+        if served.wanted:
+            served.wanted = False
+            if served.running is not None:
+                served.running.cancel()
 
     # -- other frames --
 
@@ -436,6 +438,9 @@ class LaneSession:
             self.end(Cause.PROTOCOL_ERROR, "a record did not open")
         except BadMessage as error:
             self.end(Cause.PROTOCOL_ERROR, error.text)
+        except Exception:
+            self._log.failure("a frame of the {lane} lane broke something", lane=self.lane.value)
+            self.end(Cause.SESSION_RETIRED, "this side failed")
 
     def wire_writable(self) -> None:
         """The socket asks for more."""
@@ -452,6 +457,7 @@ class LaneSession:
             while wire.is_writable and self.is_open:
                 record = next_record()
                 if record is None:
+                    wire.push()
                     return
                 wire.send(seal(record))
                 self.liveness.spoke = self._clock.seconds()
