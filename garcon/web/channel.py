@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, ITCPTransport
 from twisted.internet.protocol import connectionDone
+from twisted.internet.tcp import Connection
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
@@ -100,6 +101,15 @@ class BoundedChannel(HTTPChannel):
         """Hand bytes to the transport."""
         assert self.transport is not None
         self.transport.write(data)
+
+    def push(self) -> None:
+        """Let the network have a small answer now; Twisted would write at the reactor's next turn.
+
+        An error is left to that turn, which will meet it again.
+        """
+        transport = self.transport
+        if isinstance(transport, Connection) and not transport.TLS and transport.connected:
+            transport.doWrite()
 
     # Parsing
 

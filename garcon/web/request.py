@@ -212,6 +212,7 @@ class BoundedRequest(Request):
         step = self.site.limits.step
         if len(body) <= step:
             channel.put(head + body)
+            channel.push()
             self.end()
         else:
             channel.put(head)
