@@ -369,8 +369,10 @@ def agents_for(
     scripted: bool,
     python: str = sys.executable,
 ) -> list[IAgent]:
-    """Make the agents that Garcon ships; those that are not installed stay out of the catalog by
-    themselves.
+    """Make the agents that Garcon ships; one that is not installed is absent from the catalog.
+
+    `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
+    is for agents whose files are ours to keep; those shipped keep none.
     """
     agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
     if scripted:

@@ -94,7 +94,7 @@ class AgentProcess(ProcessProtocol):
         self._waiting: deque[bytes] = deque()
         self._decoding = False
         self._paused = False
-        self._stdout_open = True
+        self._open_pipes = {1, 2}
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
         self._is_late = False
@@ -183,17 +183,16 @@ class AgentProcess(ProcessProtocol):
             self._stderr_size -= len(self._stderr.popleft())
 
     def childConnectionLost(self, childFD: int) -> None:
-        if childFD == 1:
-            self._stdout_open = False
-            if rest := self._lines.rest():
-                self._waiting.append(rest)
-            self._drain()
+        self._open_pipes.discard(childFD)
+        if childFD == 1 and (rest := self._lines.rest()):
+            self._waiting.append(rest)
+        self._drain()
 
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
         self._exit_waiters.fire(None)
-        if self._stdout_open:
+        if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
         else:
             self._drain()
@@ -208,7 +207,7 @@ class AgentProcess(ProcessProtocol):
                 self._decode_apart(line)
             else:
                 self._deliver(decode(line), len(line))
-        if not self._waiting and not self._decoding and not self._stdout_open and self._exited:
+        if not (self._waiting or self._decoding or self._open_pipes) and self._exited:
             self._report()
 
     def _decode_apart(self, line: bytes) -> None:
