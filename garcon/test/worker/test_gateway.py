@@ -57,20 +57,42 @@ class Answer:
         return self.status, self.json.get("errorCode")
 
 
+class Stuck(StringTransport):
+    """A connection whose other end reads one write at a time, when told to."""
+
+    disconnected = False
+
+    def write(self, data: bytes) -> None:
+        """Take it, and have enough."""
+        super().write(data)
+        if self.producer is not None:
+            self.producer.pauseProducing()
+
+    def abortConnection(self) -> None:
+        """Note it."""
+        self.disconnected = True
+
+
 class Client:
     """One connection to the gateway."""
 
-    def __init__(self, site: BoundedSite) -> None:
+    def __init__(self, site: BoundedSite, transport: StringTransport | None = None) -> None:
         channel = site.buildProtocol(None)
         assert isinstance(channel, BoundedChannel)
         self.channel = channel
-        self.transport = StringTransport()
+        self.transport = transport or StringTransport()
         self.is_gone = False
         self.channel.makeConnection(self.transport)
 
     def send(self, data: bytes) -> None:
         """Deliver bytes."""
         self.channel.dataReceived(data)
+
+    def resume(self) -> None:
+        """Read what one write held."""
+        producer = self.transport.producer
+        assert producer is not None
+        producer.resumeProducing()
 
     def vanish(self, reason: Exception | None = None) -> None:
         """Lose the connection."""
@@ -590,6 +612,25 @@ class Busy(Cast):
         self.clock.advance(1)
         self.assertEqual(client.answer.status, 408)
         self.clock.advance(LIMITS.linger)
+        client.vanish()
+        self.assertEqual(self.slots.taken, 0)
+
+    def test_a_slow_reader_ends(self) -> None:
+        """Whoever takes nothing of a large answer for thirty seconds is cut off, and its slot is
+        free.
+        """
+        client = Client(self.site, Stuck())
+        client.send(self.head("GET", "/api/v1/chats"))
+        body = b'"' + b"x" * (3 * LIMITS.step) + b'"'
+        self.calls[-1].reply.callback(BridgedReply(200, Raw(body)))
+        self.assertLess(len(client.transport.value()), 2 * LIMITS.step)
+        self.clock.advance(LIMITS.drain - 1)
+        self.assertEqual(self.slots.taken, 1)
+        client.resume()
+        self.clock.advance(LIMITS.drain - 1)
+        self.assertFalse(client.transport.disconnected)
+        self.clock.advance(1)
+        self.assertTrue(client.transport.disconnected)
         client.vanish()
         self.assertEqual(self.slots.taken, 0)
 
