@@ -8,7 +8,7 @@ calls fail, then primary's calls fail, and only then others are told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from twisted.internet.defer import Deferred, succeed
@@ -31,6 +31,7 @@ from garcon.link.noise import Cipher
 from garcon.link.opening import Opening
 from garcon.link.queue import Kind, SendBudget
 from garcon.link.redial import Failures, Redial
+from garcon.link.serving import Served
 from garcon.link.session import LaneSession, Shared
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IDialler, ITicket, IWire, IWireUser
@@ -50,6 +51,7 @@ class Lanes:
         runtime_id: str,
         events: ILinkEvents,
         handlers: Mapping[str, Handler],
+        builtin: Mapping[str, Handler],
         dial: IDialler | None,
         settings: LinkSettings | None,
         methods: Mapping[str, Method] | None,
@@ -70,12 +72,9 @@ class Lanes:
         self._shared = Shared(
             reactor,
             self._settings,
-            role,
-            handlers,
-            METHODS if methods is None else methods,
             SendBudget(),
             Slots(),
-            Slots(),
+            Served(role, METHODS if methods is None else methods, handlers, builtin, Slots()),
             heart_of(reactor),
         )
         self._captured: Captured | None = None
@@ -209,7 +208,7 @@ class Lanes:
         self.last_error = self.bulk_error = None
         self._captured = Captured(session, self._reactor, self._settings.bulk_wait)
         self._log.info("executor {executor}: linked", executor=self.executor_id)
-        self._events.primary_installed(self._captured)
+        self._tell(self._events.primary_installed, self._captured)
         if session.is_open:
             self._primary_ready()
 
@@ -228,7 +227,7 @@ class Lanes:
 
     def _activate(self, session: LaneSession) -> None:
         """Let ordinary calls go out on bulk."""
-        session.admits = session.serves = True
+        session.activate()
         self.bulk_error = None
         self._tell_phase()
         if session.is_open and self._captured is not None:
@@ -294,7 +293,7 @@ class Lanes:
         )
         captured.lost(text)
         self._tell_phase()
-        self._events.primary_lost(captured, str(kind))
+        self._tell(self._events.primary_lost, captured, str(kind))
         self._schedule_dial()
 
     def _bulk_lived(self, seconds: float) -> None:
@@ -368,10 +367,17 @@ class Lanes:
                 count=self._failures.counts[kind],
             )
         if tell:
-            self._events.link_failed(str(kind), text)
+            self._tell(self._events.link_failed, str(kind), text)
 
     def _tell_phase(self) -> None:
         phase = self._bulk_state.phase
         if phase is not self._told_phase:
             self._told_phase = phase
-            self._events.bulk_changed(phase.value)
+            self._tell(self._events.bulk_changed, phase.value)
+
+    def _tell(self, event: Callable[..., None], *arguments: Any) -> None:
+        """Tell the owner; its failure must not stop the link from looking after itself."""
+        try:
+            event(*arguments)
+        except Exception:
+            self._log.failure("the link's owner failed in {event}", event=event.__name__)

@@ -60,6 +60,7 @@ class ControllerLink(Lanes):
             runtime_id,
             events,
             handlers,
+            {},
             dial,
             settings,
             methods,
@@ -146,7 +147,7 @@ class ControllerLink(Lanes):
         if self._bulk_state.reconciled(session.session_id):
             self._limit_step(self._settings.bulk_step)
             # The worker's first calls may come before its word on primary that it is active.
-            session.serves = True
+            session.serve()
             self._tell_phase()
             self._say(frames.BulkActivate(session.session_id))
 
@@ -214,7 +215,8 @@ class WorkerLink(Lanes):
             secret,
             runtime_id,
             events,
-            {RECONCILE.name: _keep_nothing, **handlers},
+            handlers,
+            {RECONCILE.name: _keep_nothing},
             dial,
             settings,
             methods,

@@ -10,6 +10,7 @@ through a frame takes as long as everything else that happens to a small call.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from random import getrandbits
 from typing import Any, Protocol
 
@@ -47,8 +48,9 @@ _LONGEST_ANSWER = 16 * KIB
 _log = Logger()
 
 
+@cache
 def warn_without_nvx() -> None:
-    """Say in the log what a build without native masking costs; called once at start."""
+    """Say in the log, once, what a build without native masking costs."""
     if not USES_NVX:
         _log.warn(
             "Autobahn runs without its native parts: executor links are some hundred times slower"
@@ -377,6 +379,7 @@ class LaneClientFactory(WebSocketClientFactory):
         judge: Callable[[Any], str | None],
     ) -> None:
         super().__init__(reactor=reactor)
+        warn_without_nvx()
         self.setProtocolOptions(serverConnectionDropTimeout=0, **_OPTIONS)
         self.is_tls = is_tls
         self.judge = judge
@@ -436,6 +439,7 @@ class LaneResource(Resource):
         close_time: float = LinkSettings().close_time,
     ) -> None:
         super().__init__()
+        warn_without_nvx()
         self._find = find
         self._admission = admission
         self._close_time = close_time

@@ -311,5 +311,5 @@ class LinkPromises:
         for link in (self.controller, self.worker):
             shared = link._shared
             self.assertEqual((shared.budget.bytes, shared.budget.messages), (0, 0))
-            self.assertEqual((shared.outgoing.used, shared.incoming.used), (0, 0))
-            self.assertEqual((shared.outgoing.exempt_used, shared.incoming.exempt_used), (0, 0))
+            self.assertEqual((shared.outgoing.used, shared.served.slots.used), (0, 0))
+            self.assertEqual((shared.outgoing.exempt_used, shared.served.slots.exempt_used), (0, 0))

@@ -155,7 +155,7 @@ class HostileFrames(Case):
 
     def test_a_repeated_id(self) -> None:
         """The id of a running call cannot be used again."""
-        self.controller._shared.handlers = {ASK.name: lambda r, c: Deferred()}
+        self.controller._shared.served.handlers = {ASK.name: lambda r, c: Deferred()}
         self.say(**self.request())
         self.assertEqual(self.controller_owner.lost, [])
         self.say(**self.request(seq=2))
@@ -183,11 +183,30 @@ class HostileFrames(Case):
 
     def test_a_malformed_request_is_rejected(self) -> None:
         """A request that its method cannot read is refused; the lane lives."""
-        self.far.primary._shared.methods = {}
         d = self.far.call(ASK, Text("t"))
         self.assertEqual(self.successResultOf(d), Text("T"))
         error = self.failed(self.far.call(ASK, frames.Ping()))
         self.assertEqual((error.code, error.outcome), ("VALIDATION_FAILED", "rejected"))
+
+    def test_a_failing_owner_does_not_stop_the_link(self) -> None:
+        """An owner's failure over a notice is logged, and the link goes on."""
+
+        def fail(name: str) -> None:
+            raise ZeroDivisionError
+
+        self.controller_owner.on_event = fail
+        self.network.cut()
+        self.clock.advance(5)
+        self.assertIsNotNone(self.controller.current())
+        self.assertEqual(self.controller.bulk_phase, "ready")
+        self.assertNotEqual(self.flushLoggedErrors(ZeroDivisionError), [])
+
+    def test_handlers_may_be_added_later(self) -> None:
+        """A link serves what its owner's table has when the call comes."""
+        handlers: Any = self.worker._shared.served.handlers
+        handlers["test.missing"] = handlers[ECHO.name]
+        d = self.captured.call(METHODS["test.missing"], Text("t"))
+        self.assertEqual(self.successResultOf(d), Text("t"))
 
     def test_a_malformed_answer_is_of_unknown_outcome(self) -> None:
         """What a method's result type cannot read fails that call only."""
@@ -243,7 +262,7 @@ class Outcomes(Case):
         """Without its last record a call cannot have begun."""
         self.block()
         d = self.captured.call(ECHO, Text("x" * 3 * FRAGMENT))
-        record = self.session._queue.next_record()
+        record = self.session._outbox._queue.next_record()
         self.session._wire.send(self.session._cipher.seal(record))
         self.network.cut()
         self.assertEqual(self.failed(d).outcome, "not-dispatched")
@@ -263,7 +282,7 @@ class Outcomes(Case):
         """The handler is begun and then cancelled."""
         self.block()
         d = self.captured.call(HELD, Text("x" * 3 * FRAGMENT))
-        record = self.session._queue.next_record()
+        record = self.session._outbox._queue.next_record()
         self.session._wire.send(self.session._cipher.seal(record))
         d.cancel()
         self.failureResultOf(d, CancelledError)
@@ -275,11 +294,11 @@ class Outcomes(Case):
         """They are served while it is still on its way, in spite of their later numbers."""
         self.block()
         large = self.captured.call(ECHO, Text("x" * 3 * FRAGMENT))
-        record = self.session._queue.next_record()
+        record = self.session._outbox._queue.next_record()
         self.session._wire.send(self.session._cipher.seal(record))
         small = [self.captured.call(ECHO, Text(str(n))) for n in range(3)]
         for _ in small:
-            record = self.session._queue.next_record()
+            record = self.session._outbox._queue.next_record()
             self.session._wire.send(self.session._cipher.seal(record))
         self.assertEqual([self.successResultOf(d).text for d in small], ["0", "1", "2"])
         self.assertNoResult(large)
@@ -301,7 +320,7 @@ class Outcomes(Case):
             for n, d in enumerate(calls)
         ]
         self.assertEqual(outcomes, [15 * MIB, 15 * MIB, "REPLY_LOST"])
-        self.assertEqual(self.worker._shared.incoming.used, 0)
+        self.assertEqual(self.worker._shared.served.slots.used, 0)
 
     def test_a_call_that_finds_no_room_is_not_dispatched(self) -> None:
         """The queue's bound refuses it at once, as busy and worth repeating."""
@@ -348,14 +367,14 @@ class CallBudgets(Case):
                 ends.append(end)
                 await end
 
-        handlers: Any = self.worker._shared.handlers
+        handlers: Any = self.worker._shared.served.handlers
         handlers[HELD.name] = lambda r, c: Deferred.fromCoroutine(stubborn())
         for _ in range(256):
             d = self.captured.call(HELD, Text("t"))
             d.addErrback(lambda f: None)
             d.cancel()
         self.assertEqual(self.controller._shared.outgoing.used, 0)
-        self.assertEqual(self.worker._shared.incoming.used, 256)
+        self.assertEqual(self.worker._shared.served.slots.used, 256)
         self.network.cut()
         self.clock.advance(5)
         captured: Any = self.controller.current()
@@ -365,7 +384,7 @@ class CallBudgets(Case):
         self.assertEqual(self.successResultOf(captured.call(ECHO, Text("t"))), Text("t"))
         for end in ends[1:]:
             end.callback(None)
-        self.assertEqual(self.worker._shared.incoming.used, 0)
+        self.assertEqual(self.worker._shared.served.slots.used, 0)
 
 
 class BulkLife(Case):
@@ -408,7 +427,7 @@ class BulkLife(Case):
     def test_within_the_calls_own_deadline(self) -> None:
         """A shorter deadline ends the wait, and the wait is taken off the deadline."""
         short = self.captured.call(FETCH, Text("3"), deadline=2.0)
-        self.worker._shared.handlers[FETCH.name] = self.worker_side.hold  # type: ignore[index]
+        self.worker._shared.served.handlers[FETCH.name] = self.worker_side.hold  # type: ignore[index]
         held = self.captured.call(FETCH, Text("3"), deadline=10.0)
         self.clock.advance(2.0)
         self.assertEqual(self.failed(short).outcome, "not-dispatched")
@@ -521,7 +540,7 @@ class Fences(Case):
         seen: list[Any] = []
         d = self.captured.call(FETCH, Text("1"))
         self.successResultOf(d)
-        self.worker._shared.handlers[FETCH.name] = self.worker_side.hold  # type: ignore[index]
+        self.worker._shared.served.handlers[FETCH.name] = self.worker_side.hold  # type: ignore[index]
         held = self.captured.call(FETCH, Text("1"))
         bulk = self.captured.bulk
 
