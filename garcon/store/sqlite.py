@@ -55,7 +55,7 @@ class SqliteStore:
     ) -> None:
         self._path = Path(path)
         self._reactor = reactor
-        self._pool = pool or ThreadPool(1, 1, "store")
+        self._pool = ThreadPool(1, 1, "store") if pool is None else pool
         self._connection: sqlite3.Connection | None = None
         self._tables: Tables | None = None
         self._queued: list[_Write] = []
@@ -69,12 +69,14 @@ class SqliteStore:
         try:
             await self._in_thread(self._open)
         except BaseException:
+            self._closing = True
             self._pool.stop()
             raise
 
     @returns_deferred
     async def close(self) -> None:
-        if self._closing:
+        if self._closing or self._tables is None:
+            self._closing = True
             return
         self._closing = True
         if self._committing:

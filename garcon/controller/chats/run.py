@@ -9,12 +9,10 @@ from uuid import uuid4
 
 import msgspec
 from attrs import define, frozen
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from garcon.contract.catalogs import (
     BYPASS_MODES,
-    PERMISSION_MODES,
-    THINKING_MODES,
     AgentEntry,
     AgentSettings,
 )
@@ -24,14 +22,14 @@ from garcon.contract.runs import Launch
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.attachments import Attachment
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.fields import Presentation
-from garcon.controller.chats.ledger import Record, conflict, digested, fingerprint
+from garcon.controller.chats.ledger import Record, conflict
 from garcon.controller.chats.models import (
     Selection,
     must_be_offered,
     must_support_modes,
     takes_pictures,
 )
+from garcon.controller.chats.run_wish import EXPLICIT_BYPASS, Wish, read_wish
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
 from garcon.controller.chats.turns import Turn
 from garcon.controller.handlers import Call, Reply
@@ -42,76 +40,6 @@ from garcon.store.interfaces import Damaged
 from garcon.store.records import Change, PutChat, Row, TouchChat
 
 COMMAND = "agent-run"
-EXPLICIT_BYPASS = "require-explicit-bypass"
-
-_OVERRIDES = (
-    "model",
-    "api_provider_id",
-    "model_endpoint_id",
-    "model_protocol",
-    "permission_mode",
-    "thinking_mode",
-    "agent_settings",
-)
-
-
-class _Target(Struct, frozen=True, rename="camel"):
-    agent_id: str
-    model: str
-    api_provider_id: str | None = None
-    model_endpoint_id: str | None = None
-    model_protocol: str | None = None
-    permission_mode: str | None = None
-    thinking_mode: str | None = None
-    agent_settings: AgentSettings | None = None
-
-
-class _Handoff(Struct, frozen=True, rename="camel"):
-    expected_agent_ownership_epoch: str
-    target: _Target
-
-
-@frozen
-class _Run:
-    """A run whose fields are in order, each for itself."""
-
-    body: RunChat
-    request_id: str
-    message_id: str
-    chat_id: str
-    view_id: str
-    excluded: list[int]
-    permission_mode: str | None
-    thinking_mode: str | None
-    tags_to_add: list[str]
-    presentation: Presentation | None
-
-    def fingerprint(self) -> bytes:
-        """Digest what makes a run the same one (chats.md 2.3; the epoch: contract/README.md)."""
-        body = self.body
-        return fingerprint(
-            {
-                "chatId": self.chat_id,
-                "transcriptViewId": self.view_id,
-                "excludedResendOrdinals": self.excluded,
-                "clientMessageId": self.message_id,
-                "command": body.command,
-                "images": digested(body.images),
-                "permissionMode": body.permission_mode,
-                "thinkingMode": body.thinking_mode,
-                "agentSettings": body.agent_settings,
-                "model": body.model,
-                "apiProviderId": body.api_provider_id,
-                "modelEndpointId": body.model_endpoint_id,
-                "modelProtocol": body.model_protocol,
-                "expectedAgentId": body.expected_agent_id,
-                "expectedAgentOwnershipEpoch": body.expected_agent_ownership_epoch,
-                "tagsToAdd": self.tags_to_add,
-                "permissionFallbackPolicy": body.permission_fallback_policy,
-                "handoff": UNSET if body.handoff is None else body.handoff,
-                "userMessagePresentation": self.presentation,
-            }
-        )
 
 
 @frozen
@@ -133,11 +61,11 @@ class Runs:
 
     async def run(self, call: Call[Any, RunChat]) -> Reply:
         """Admit a turn; answered once its input is durable."""
-        wish = _read(call.body)
+        wish = read_wish(call.body)
         self._state.must_be_open()
         return await self._state.lanes.run(wish.chat_id, lambda: self._run(wish))
 
-    async def _run(self, wish: _Run) -> Reply:
+    async def _run(self, wish: Wish) -> Reply:
         state = self._state
         state.must_be_open()
         chat = state.registry.get(wish.chat_id)
@@ -164,7 +92,7 @@ class Runs:
             await self._add_tags(chat, wish.tags_to_add)
         return _reply(chat, record, answer_to(record))
 
-    async def _checked(self, wish: _Run, chat: Chat) -> _Settings:
+    async def _checked(self, wish: Wish, chat: Chat) -> _Settings:
         """Make the checks of chats.md 3.5 between replay and admission, in their order."""
         body, stored = wish.body, chat.record
         if not body.command.strip() and not body.images:
@@ -190,7 +118,7 @@ class Runs:
 
     def _allowed(
         self,
-        wish: _Run,
+        wish: Wish,
         chat: Chat,
         entry: AgentEntry,
         selection: Selection,
@@ -221,7 +149,7 @@ class Runs:
             must_be_offered(entry, selection)
         return _Settings(selection, permission, thinking, settings, [one.image for one in attached])
 
-    async def _admit(self, wish: _Run, chat: Chat, settings: _Settings, record: Record) -> bool:
+    async def _admit(self, wish: Wish, chat: Chat, settings: _Settings, record: Record) -> bool:
         """Take the turn in; returns whether its input was there already, and nothing was done."""
         state = self._state
         if chat.turn is not None:
@@ -243,7 +171,7 @@ class Runs:
         state.tasks.spawn("dispatching a turn", turn.dispatch(runtime, launch))
         return False
 
-    async def _commit(self, wish: _Run, chat: Chat, settings: _Settings, record: Record) -> Turn:
+    async def _commit(self, wish: Wish, chat: Chat, settings: _Settings, record: Record) -> Turn:
         """Reserve the turn and make its input durable; on failure neither happened."""
         state = self._state
         fresh = chat.record.agent_session_id is None
@@ -277,7 +205,7 @@ class Runs:
         state.receipts.begin(chat.id, turn.run_id, wish.request_id, at)
         return turn
 
-    def _must_be_same(self, wish: _Run, chat: Chat, settings: _Settings, present: Row) -> None:
+    def _must_be_same(self, wish: Wish, chat: Chat, settings: _Settings, present: Row) -> None:
         if present.kind == "user-input":
             stored = chat.transcript.input_of(present)
             if stored.content == wish.body.command and stored.attached == settings.images:
@@ -328,52 +256,7 @@ def _incomplete(what: str) -> GarconError:
     )
 
 
-def _read(body: RunChat) -> _Run:
-    handoff = body.handoff
-    if handoff is not None:
-        if any(getattr(body, name) is not UNSET for name in _OVERRIDES):
-            raise validation("handoff cannot be combined with settings of this turn")
-        _check_handoff(handoff)
-    if body.model is UNSET and any(
-        isinstance(value, str)
-        for value in (body.api_provider_id, body.model_endpoint_id, body.model_protocol)
-    ):
-        raise validation("a routing field needs model")
-    if body.model is not UNSET:
-        fields.required(body.model, "model")
-    if isinstance(body.model_endpoint_id, str) and not isinstance(body.api_provider_id, str):
-        raise validation("modelEndpointId needs apiProviderId")
-    if body.expected_agent_id is not UNSET:
-        fields.required(body.expected_agent_id, "expectedAgentId")
-    if body.permission_fallback_policy not in (None, EXPLICIT_BYPASS):
-        raise validation("permissionFallbackPolicy is unknown")
-    return _Run(
-        body=body,
-        request_id=fields.client_id(body.client_request_id, "clientRequestId"),
-        message_id=fields.client_id(body.client_message_id, "clientMessageId"),
-        chat_id=fields.chat_id(body.chat_id),
-        view_id=fields.required(body.transcript_view_id, "transcriptViewId"),
-        excluded=fields.ordinals(body.excluded_resend_ordinals),
-        permission_mode=fields.exact_mode(body.permission_mode, PERMISSION_MODES, "permissionMode"),
-        thinking_mode=fields.exact_mode(body.thinking_mode, THINKING_MODES, "thinkingMode"),
-        tags_to_add=fields.tags(body.tags_to_add),
-        presentation=fields.presentation(body.user_message_presentation),
-    )
-
-
-def _check_handoff(handoff: dict[str, Any]) -> None:
-    try:
-        wish = msgspec.convert(handoff, _Handoff)
-    except msgspec.ValidationError as error:
-        raise validation(f"handoff is malformed: {error}") from None
-    target = wish.target
-    if target.model_endpoint_id is not None and target.api_provider_id is None:
-        raise validation("handoff's modelEndpointId needs apiProviderId")
-    if target.agent_settings is not None and target.agent_settings.owner_id != target.agent_id:
-        raise validation("handoff's agentSettings belongs to another agent")
-
-
-def _selection(wish: _Run, chat: Chat) -> Selection:
+def _selection(wish: Wish, chat: Chat) -> Selection:
     body, stored = wish.body, chat.record
     if body.model is UNSET:
         if not stored.model:

@@ -54,6 +54,7 @@ class _Start:
     selection: Selection
     permission_mode: Any
     thinking_mode: Any
+    attached: list[Attachment]
     tags: list[str]
     parent_chat_id: str | None
     presentation: Presentation | None
@@ -107,8 +108,7 @@ class Starts:
             raise GarconError("CHAT_ID_COLLISION", "That chat exists already.", status=409)
         runtime = state.executors.runtime(wish.executor_id)
         entry = await state.agents.entry(wish.executor_id, wish.agent_id)
-        attached = attachments.read(wish.body.images)
-        _must_suit(wish, entry, attached)
+        _must_suit(wish, entry)
         if wish.parent_chat_id is not None:
             state.registry.get(wish.parent_chat_id)
         project = await self._inspect(runtime, wish)
@@ -117,11 +117,11 @@ class Starts:
             COMMAND, wish.chat_id, wish.request_id, mark, state.now(), str(uuid4())
         )
         try:
-            chat, turn = await self._create(wish, record, project, attached)
+            chat, turn = await self._create(wish, record, project)
         except GarconError as error:
             state.ledger.fail(record, error)
             raise
-        launch = _launch(wish, turn.run_id, project, attached)
+        launch = _launch(wish, turn.run_id, project)
         try:
             await turn.launch(runtime, launch)
         except CancelledError:
@@ -152,7 +152,6 @@ class Starts:
         wish: _Start,
         record: Record,
         project: ProjectInspection,
-        attached: list[Attachment],
     ) -> tuple[Chat, Turn]:
         """Make the chat and its first row durable, then visible, its turn reserved."""
         state = self._state
@@ -161,7 +160,7 @@ class Starts:
         transcript = _transcript(state, wish.chat_id)
         chat = Chat(stored, transcript)
         at, preview = record.accepted_at, stored.first_message
-        images = [one.image for one in attached]
+        images = [one.image for one in wish.attached]
         await transcript.append(
             [rows.user_input(at, wish.command, images, wish.message_id, wish.presentation)],
             before=[PutChat(stored), PutView(wish.chat_id, transcript.view_id)],
@@ -254,6 +253,7 @@ def _read(body: StartChat, *, must_name_executor: bool) -> _Start:
         selection=selection,
         permission_mode=fields.permission_mode(body.permission_mode),
         thinking_mode=fields.thinking_mode(body.thinking_mode),
+        attached=attachments.read(body.images),
         tags=fields.tags(body.tags),
         parent_chat_id=parent,
         presentation=fields.presentation(body.user_message_presentation),
@@ -261,10 +261,11 @@ def _read(body: StartChat, *, must_name_executor: bool) -> _Start:
     )
 
 
-def _must_suit(wish: _Start, entry: AgentEntry, attached: list[Attachment]) -> None:
+def _must_suit(wish: _Start, entry: AgentEntry) -> None:
     must_be_offered(entry, wish.selection)
     must_support_modes(entry, wish.permission_mode, wish.thinking_mode)
-    attachments.must_be_supported(attached, entry, images=takes_pictures(entry, wish.selection))
+    pictures = takes_pictures(entry, wish.selection)
+    attachments.must_be_supported(wish.attached, entry, images=pictures)
 
 
 def _record(wish: _Start, project: ProjectInspection, at: str, position: int) -> ChatRecord:
@@ -301,9 +302,7 @@ def _transcript(state: State, chat_id: str) -> Transcript:
     )
 
 
-def _launch(
-    wish: _Start, run_id: str, project: ProjectInspection, attached: list[Attachment]
-) -> Launch:
+def _launch(wish: _Start, run_id: str, project: ProjectInspection) -> Launch:
     return Launch(
         chat_id=wish.chat_id,
         run_id=run_id,
@@ -315,7 +314,7 @@ def _launch(
         agent_settings=wish.body.agent_settings,
         project_path=project.project_path,
         prompt=wish.command,
-        images=[one.image for one in attached],
+        images=[one.image for one in wish.attached],
     )
 
 

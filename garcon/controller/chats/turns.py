@@ -8,18 +8,14 @@ decision on its way to the agent (so that its row stands before what follows fro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import msgspec
-from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from garcon.contract.limits import LAUNCH_WAIT, MIB
+from garcon.contract.limits import LAUNCH_WAIT
 from garcon.contract.messages import (
     AssistantMessage,
     PermissionRequest,
@@ -37,6 +33,13 @@ from garcon.contract.runs import (
     SessionStarted,
 )
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.commits import (
+    PENDING_BYTES,
+    PENDING_ROWS,
+    Commits,
+    Durable,
+    Touch,
+)
 from garcon.controller.chats.fields import first_line
 from garcon.controller.chats.ledger import Record
 from garcon.controller.chats.state import State
@@ -46,14 +49,8 @@ from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
-from garcon.store.records import Change, PutChat, Row, TouchChat
+from garcon.store.records import Row
 
-COMMIT_ROWS = 512
-"""Rows of a turn that one commit takes."""
-PENDING_ROWS, PENDING_BYTES = 8_192, 64 * MIB
-"""What may wait to be committed or to be let go; a turn that outruns it is ended."""
-RETRY_AFTER, RETRIES = 1.0, 5
-"""How often a refused commit is tried again before the turn is given up."""
 ABORT_WAIT, END_WAIT = 10.0, 10.0
 """Seconds for the executor to take a stop, and then for the run's end to arrive."""
 
@@ -71,14 +68,6 @@ class TurnStopped(GarconError):
 
     def __init__(self) -> None:
         super().__init__("SESSION_BUSY", "The turn was stopped before it began.", status=409)
-
-
-@frozen
-class _Pending:
-    draft: Draft
-    durable: Callable[[Row], None] | None = None
-    touches: tuple[str, str | None] | None = None
-    """Time and text of a conversational row, for the chat's activity and preview."""
 
 
 @implementer(IRunSink)
@@ -109,19 +98,12 @@ class Turn:
         self._held_bytes = 0
         self._open: set[str] = set()
         self._deciding: set[str] = set()
-        self._pending: list[_Pending] = []
-        self._pending_bytes = 0
-        self._saves_chat = False
-        self._writing = False
-        self._failures = 0
-        self._retry: IDelayedCall | None = None
+        self._commits = Commits(chat, state.clock, self._rows_lost)
         self._end: tuple[Outcome, RunFailure | None] | None = None
         self._agent_ended = False
         self._agent_end: Waiters[None] = Waiters()
         self._settlement: Waiters[None] = Waiters()
         self._unwound: Waiters[None] = Waiters()
-        self._flush: Waiters[None] = Waiters()
-        self._is_released = False
 
     @property
     def has_ended(self) -> bool:
@@ -137,13 +119,9 @@ class Turn:
 
     def release(self) -> None:
         """Give the chat back without a trace: the turn was not to be, or its chat is gone."""
-        self.is_settled = self._is_released = True
-        self._pending.clear()
+        self.is_settled = True
         self._held.clear()
-        if self._retry is not None:
-            self._retry.cancel()
-            self._retry = None
-        self._flush.fire(None)
+        self._commits.close()
         if self._chat.turn is self:
             self._chat.turn = None
             self._state.phase_changed(self._chat)
@@ -218,6 +196,10 @@ class Turn:
         self._held.clear()
         self._finish("interrupted", None)
 
+    async def flushed(self) -> None:
+        """Fire once every row so far is durable, or given up."""
+        await self._commits.flushed()
+
     async def settled(self) -> None:
         """Fire once the turn's last row is durable and its receipt settled."""
         if not self.is_settled:
@@ -282,18 +264,18 @@ class Turn:
                 self._answered_itself(event)
             case RunEnded():
                 self._finish(event.outcome, event.error)
-        self._pump()
+        self._commits.go()
 
     def _row(self, message: ProviderRow) -> None:
         draft = rows.provider_row(message)
         if isinstance(message, AssistantMessage):
             self._state.receipts.said(self._chat.id, self.run_id, message.content)
-        touches = None
+        touch = None
         if rows.is_conversation(message):
             at = message.timestamp if is_canonical(message.timestamp) else self._state.now()
             text = rows.text_of(message)
-            touches = (at, None if text is None else first_line(text))
-        self._add(draft, touches=touches)
+            touch = (at, None if text is None else first_line(text))
+        self._add(draft, touch=touch)
 
     def _session(self, agent_session_id: str) -> None:
         if agent_session_id == self._chat.record.agent_session_id:
@@ -301,7 +283,7 @@ class Turn:
         # A fresh agent session also makes this turn's model the chat's own (chats.md 3.5).
         selection = self._selection or {}
         self._chat.set(agent_session_id=agent_session_id, **selection)
-        self._saves_chat = True
+        self._commits.save_chat()
         self._add(rows.session(self._state.now(), agent_session_id))
 
     def _finish(self, outcome: Outcome, error: RunFailure | None) -> None:
@@ -316,7 +298,7 @@ class Turn:
         if error is not None and error.code == OUTCOME_UNKNOWN:
             self._add(rows.notice(at, RELOAD_NOTICE))
         self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
-        self._pump()
+        self._commits.go()
 
     # Permissions
 
@@ -382,24 +364,15 @@ class Turn:
             for event in held:
                 if self._end is None:
                     self._take(event)
-        self._pump()
+        self._commits.go()
 
-    # Commits
-
-    async def flushed(self) -> None:
-        """Fire once every row so far is durable, or given up."""
-        if self._pending or self._writing:
-            await self._flush.wait()
+    # The end
 
     def _add(
-        self,
-        draft: Draft,
-        durable: Callable[[Row], None] | None = None,
-        touches: tuple[str, str | None] | None = None,
+        self, draft: Draft, durable: Durable | None = None, touch: Touch | None = None
     ) -> None:
-        self._pending.append(_Pending(draft, durable, touches))
-        self._pending_bytes += len(draft.payload)
-        if len(self._pending) > PENDING_ROWS or self._pending_bytes > PENDING_BYTES:
+        self._commits.add(draft, durable, touch)
+        if self._commits.is_full:
             self._overflow()
 
     def _overflow(self) -> None:
@@ -408,59 +381,11 @@ class Turn:
             self.fail("OUTPUT_OVERFLOW", "The agent wrote faster than its output could be kept.")
             self._state.tasks.spawn("ending a turn that overran", self._abort())
 
-    def _pump(self) -> None:
-        if self._writing or self._retry is not None or self._is_released:
-            return
-        if not self._pending:
-            self._flush.fire(None)
-            return
-        batch = self._pending[:COMMIT_ROWS]
-        del self._pending[:COMMIT_ROWS]
-        self._writing = True
-        before: list[Change] = [PutChat(self._chat.record)] if self._saves_chat else []
-        saved, self._saves_chat = self._saves_chat, False
-        after = _touch(self._chat.id, batch)
-        d = self._chat.transcript.append([one.draft for one in batch], before=before, after=after)
-        d.addCallbacks(
-            lambda kept: self._written(batch, kept), lambda f: self._refused(batch, saved, f)
-        ).addErrback(lambda f: self._log.failure("a turn's commit went wrong", failure=f))
-
-    def _written(self, batch: list[_Pending], kept: tuple[Row, ...]) -> None:
-        self._writing = False
-        self._failures = 0
-        for one, row in zip(batch, kept, strict=True):
-            self._pending_bytes -= len(row.payload)
-            if one.touches is not None:
-                self._chat.active(*one.touches)
-            if one.durable is not None:
-                one.durable(row)
-        self._pump()
-
-    def _refused(self, batch: list[_Pending], saved: bool, f: Failure) -> None:
-        self._writing = False
-        if self._is_released:
-            return
-        self._pending[:0] = batch
-        self._saves_chat = self._saves_chat or saved
-        self._failures += 1
-        if self._failures <= RETRIES:
-            self._retry = self._state.clock.callLater(RETRY_AFTER, self._try_again)
-            return
-        self._log.error("rows of {run} are lost: {why}", run=self.run_id, why=f.getErrorMessage())
-        self._give_up()
-
-    def _try_again(self) -> None:
-        self._retry = None
-        self._pump()
-
-    def _give_up(self) -> None:
-        self._pending.clear()
-        self._pending_bytes = 0
+    def _rows_lost(self) -> None:
         if not self._agent_ended:
             self._state.tasks.spawn("ending a turn that cannot be kept", self._abort())
         self._end = ("failed", RunFailure("INTERNAL_ERROR", "The turn's output could not be kept."))
         self._settle()
-        self._flush.fire(None)
 
     def _settle(self) -> None:
         if self.is_settled:
@@ -481,12 +406,3 @@ class Turn:
             self._chat.turn = None
         self._state.phase_changed(self._chat)
         self._settlement.fire(None)
-
-
-def _touch(chat_id: str, batch: list[_Pending]) -> list[Change]:
-    """Return the change of a chat's activity and preview that these rows make, if any."""
-    touched = [one.touches for one in batch if one.touches is not None]
-    if not touched:
-        return []
-    texts = [text for _, text in touched if text is not None]
-    return [TouchChat(chat_id, touched[-1][0], texts[-1] if texts else None)]

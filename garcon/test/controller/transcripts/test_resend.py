@@ -1,0 +1,120 @@
+"""Unanswered input and the prompt that carries it (chats.md 5.2)."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.contract.messages import (
+    AssistantMessage,
+    BashToolUse,
+    ErrorMessage,
+    Image,
+    PermissionRequest,
+    TranscriptNotice,
+)
+from garcon.contract.runs import RunFailure
+from garcon.controller.transcripts import resend, rows
+from garcon.controller.transcripts.resend import Candidate
+from garcon.controller.transcripts.rows import Draft, Outcome
+from garcon.store.records import Row
+
+AT = "2026-01-02T03:04:05.678Z"
+TOOL = BashToolUse(timestamp=AT, tool_id="t", command="make")
+
+
+def asked() -> Draft:
+    """Return a permission request's row."""
+    return rows.permission_requested(
+        PermissionRequest(timestamp=AT, permission_occurrence_id="o", requested_tool=TOOL)
+    )
+
+
+def said(text: str = "reply") -> Draft:
+    return rows.provider_row(AssistantMessage(timestamp=AT, content=text))
+
+
+def wrote(text: str) -> Draft:
+    return rows.user_input(AT, text, [], text)
+
+
+def ended(outcome: Outcome) -> Draft:
+    error = RunFailure("X", "x") if outcome == "failed" else None
+    return rows.run_ended(AT, "turn", outcome, error)
+
+
+def placed(*drafts: Draft) -> list[Row]:
+    """Give rows their ordinals."""
+    return [draft.placed(n) for n, draft in enumerate(drafts, 1)]
+
+
+class UnansweredTests(SynchronousTestCase):
+    """Both ways of counting agree: back from the end, and forward as rows come."""
+
+    def check(self, drafts: list[Draft], expected: list[int]) -> None:
+        all_rows = placed(*drafts)
+        self.assertEqual(resend.counted_back(all_rows)[0], expected)
+        self.assertEqual(resend.after([], all_rows), expected)
+
+    def test_an_answer_ends_the_count(self) -> None:
+        """A provider row answers all input before it."""
+        self.check([wrote("a"), said(), wrote("b")], [3])
+
+    def test_an_error_row_is_no_answer(self) -> None:
+        """An error leaves the input unanswered."""
+        error = rows.provider_row(ErrorMessage(timestamp=AT, content="oh"))
+        self.check([wrote("a"), error], [1])
+
+    def test_a_lost_output_notice_is_no_answer(self) -> None:
+        """A notice that comes from the run is still a notice."""
+        notice = rows.provider_row(TranscriptNotice(timestamp=AT, content="lost"))
+        self.assertEqual(notice.kind, "notice")
+        self.check([wrote("a"), notice], [1])
+
+    def test_a_permission_request_is_an_answer(self) -> None:
+        """An agent that asks has taken the input up."""
+        self.check([wrote("a"), asked()], [])
+
+    def test_a_finished_or_failed_run_has_answered(self) -> None:
+        """After either nothing is sent again."""
+        self.check([wrote("a"), ended("finished")], [])
+        self.check([wrote("a"), ended("failed")], [])
+
+    def test_what_does_not_answer_is_skipped_over(self) -> None:
+        """Interrupted ends, notices, sessions and outcomes of permissions do not end the count."""
+        self.check(
+            [
+                wrote("a"),
+                rows.session(AT, "s"),
+                ended("interrupted"),
+                rows.notice(AT, "n"),
+                rows.permission_resolved(AT, "o", True),
+                rows.permission_cancelled(AT, "o"),
+                wrote("b"),
+            ],
+            [1, 7],
+        )
+
+    def test_tells_when_no_answer_was_met(self) -> None:
+        """Whoever counts in pieces must know whether to go on."""
+        self.assertEqual(resend.counted_back(placed(wrote("a"))), ([1], False))
+        self.assertEqual(resend.counted_back(placed(said(), wrote("a"))), ([2], True))
+
+
+class ComposeTests(SynchronousTestCase):
+    """One prompt out of several inputs."""
+
+    def test_texts_are_joined_by_a_blank_line(self) -> None:
+        """Oldest first, the new input last."""
+        earlier = [Candidate(1, "stop-a"), Candidate(3, "stop-aa")]
+        self.assertEqual(resend.compose(earlier, "stop-b", []).text, "stop-a\n\nstop-aa\n\nstop-b")
+
+    def test_attachments_come_along_in_order(self) -> None:
+        """Those of earlier inputs first; an input without text adds no blank line."""
+        first, second = Image("data:,1"), Image("data:,2")
+        prompt = resend.compose([Candidate(1, "", (first,))], "b", [second])
+        self.assertEqual((prompt.text, prompt.images), ("b", (first, second)))
+
+    def test_a_candidate_names_its_attachments(self) -> None:
+        """Unnamed ones are called attachment."""
+        one = Candidate(4, "a", (Image("data:,1", "x.png"), Image("data:,2")))
+        self.assertEqual(one.shown().attachment_names, ["x.png", "attachment"])

@@ -1,0 +1,210 @@
+"""The store's file: durability, shared commits, damage, versions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.errors import StartupError
+from garcon.store.interfaces import Damaged, NotStored
+from garcon.store.records import AppendRows, PutChat, PutSetting, PutView
+from garcon.store.schema import SCHEMA_VERSION
+from garcon.store.sqlite import SqliteStore
+from garcon.test.store.test_stores import CHAT, OTHER, record, row
+from garcon.testing.inline_threads import InlinePool, InlineReactor
+
+
+class FileTests(SynchronousTestCase):
+    """One store and its file."""
+
+    def setUp(self) -> None:
+        self.path = Path(self.mktemp())
+        self.store = self.opened()
+
+    def opened(self) -> SqliteStore:
+        store = self.made()
+        self.successResultOf(store.open())
+        return store
+
+    def made(self) -> SqliteStore:
+        return SqliteStore(str(self.path), InlineReactor(), InlinePool())
+
+    def tearDown(self) -> None:
+        self.successResultOf(self.store.close())
+
+    def write(self, *changes: Any) -> None:
+        self.successResultOf(self.store.write(changes))
+
+    def fill(self) -> None:
+        for chat_id, view_id in ((CHAT, "v1"), (OTHER, "v2")):
+            rows = tuple(row(n, f"row {n}") for n in range(1, 4))
+            self.write(
+                PutChat(record(chat_id)), PutView(chat_id, view_id), AppendRows(view_id, rows)
+            )
+
+    def damage(self, statement: str, *values: Any) -> None:
+        """Change the file behind the store's back."""
+        self.successResultOf(self.store.close())
+        with sqlite3.connect(self.path) as other:
+            other.execute(statement, values)
+        other.close()
+        self.store = self.opened()
+
+    def pragma(self, name: str) -> Any:
+        """Ask the store's own connection."""
+        connection = self.store._connection
+        assert connection is not None
+        return connection.execute(f"PRAGMA {name}").fetchone()[0]
+
+    def test_writes_ahead_and_to_the_disk(self) -> None:
+        """An accepted write must survive a power cut: WAL with full synchronisation."""
+        self.assertEqual(self.pragma("journal_mode"), "wal")
+        self.assertEqual(self.pragma("synchronous"), 2)
+        self.assertEqual(self.pragma("foreign_keys"), 1)
+
+    def test_is_private(self) -> None:
+        """Transcripts are the owner's only."""
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
+
+    def test_a_damaged_row_is_found(self) -> None:
+        """A changed payload fails its check; the other chat is untouched."""
+        self.fill()
+        self.damage("UPDATE rows SET payload = x'7b7d' WHERE view = 1 AND ordinal = 2")
+        failure = self.failureResultOf(self.store.read_rows("v1", 1, 3), Damaged)
+        self.assertEqual(failure.value.code, "LEDGER_FENCED")
+        self.assertEqual(len(self.successResultOf(self.store.read_rows("v1", 1, 1))), 1)
+        self.assertEqual(len(self.successResultOf(self.store.read_rows("v2", 1, 3))), 3)
+
+    def test_a_misplaced_row_is_found(self) -> None:
+        """A row that is whole but in another view does not pass either."""
+        self.fill()
+        self.damage(
+            "UPDATE rows SET view = 1, ordinal = 4 WHERE view = 2 AND ordinal = 3",
+        )
+        self.failureResultOf(self.store.read_rows("v1", 1, 4), Damaged)
+
+    def test_a_lost_row_is_found(self) -> None:
+        """A gap is damage."""
+        self.fill()
+        self.damage("DELETE FROM rows WHERE view = 1 AND ordinal = 2")
+        self.failureResultOf(self.store.read_rows("v1", 1, 3), Damaged)
+
+    def test_a_damaged_record_is_marked_and_legible(self) -> None:
+        """A record unlike its check is still read, and its chat marked."""
+        self.fill()
+        self.damage("UPDATE chats SET check_value = 1 WHERE chat_id = ?", CHAT)
+        chats = {chat.record.chat_id: chat for chat in self.successResultOf(self.store.load())}
+        self.assertEqual((chats[CHAT].damaged, chats[OTHER].damaged), (True, False))
+        self.assertEqual(chats[CHAT].record, record())
+
+    def test_an_illegible_record_keeps_its_chat_id(self) -> None:
+        """Of a record that cannot be decoded the id is left, and the other chats load."""
+        self.fill()
+        self.damage("UPDATE chats SET record = x'00' WHERE chat_id = ?", CHAT)
+        chats = {chat.record.chat_id: chat for chat in self.successResultOf(self.store.load())}
+        self.assertEqual((chats[CHAT].damaged, chats[OTHER].damaged), (True, False))
+
+    def test_an_unreadable_file_is_set_aside_and_named(self) -> None:
+        """Start fails with the name of the kept file, and the next start has an empty store."""
+        self.fill()
+        self.successResultOf(self.store.close())
+        self.path.write_bytes(b"this is no database, whatever else it is" * 40)
+        failure = self.failureResultOf(self.made().open(), StartupError)
+        [kept] = self.path.parent.glob(f"{self.path.name}.unreadable-*")
+        self.assertIn(str(kept), failure.value.text)
+        self.assertTrue(kept.read_bytes().startswith(b"this is no database"))
+        self.store = self.opened()
+        self.assertEqual(self.successResultOf(self.store.load()), [])
+
+    def test_a_newer_file_is_refused_and_left_alone(self) -> None:
+        """A schema of the future is no damage: nothing is moved."""
+        self.successResultOf(self.store.close())
+        with sqlite3.connect(self.path) as other:
+            other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+        other.close()
+        self.failureResultOf(self.made().open(), StartupError)
+        self.assertEqual(list(self.path.parent.glob(f"{self.path.name}.unreadable*")), [])
+        with sqlite3.connect(self.path) as other:
+            other.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        other.close()
+        self.store = self.opened()
+
+    def test_a_place_without_a_directory_is_refused(self) -> None:
+        """One line for the operator."""
+        store = SqliteStore(f"{self.path}/nowhere/x", InlineReactor(), InlinePool())
+        self.failureResultOf(store.open(), StartupError)
+
+
+class SharedCommitTests(SynchronousTestCase):
+    """Writes that come while a commit runs share the next one."""
+
+    def setUp(self) -> None:
+        self.pool = InlinePool()
+        self.store = SqliteStore(self.mktemp(), InlineReactor(), self.pool)
+        self.successResultOf(self.store.open())
+        self.pool.held = True
+
+    def tearDown(self) -> None:
+        self.pool.held = False
+        while len(self.pool):
+            self.pool.run_next()
+        self.successResultOf(self.store.close())
+
+    def test_a_write_fires_only_when_durable(self) -> None:
+        """Nothing is said before the commit has been made."""
+        d = self.store.write([PutSetting("a", "1")])
+        self.assertNoResult(d)
+        self.pool.run_next()
+        self.successResultOf(d)
+
+    def test_neighbours_share_one_commit(self) -> None:
+        """Two writes behind a running commit need one more, not two."""
+        first = self.store.write([PutSetting("a", "1")])
+        second, third = (self.store.write([PutSetting(key, "1")]) for key in "bc")
+        self.assertEqual(len(self.pool), 1)
+        self.pool.run_next()
+        self.successResultOf(first)
+        self.assertNoResult(second)
+        self.assertEqual(len(self.pool), 1)
+        self.pool.run_next()
+        self.successResultOf(second)
+        self.successResultOf(third)
+        self.assertEqual(len(self.pool), 0)
+
+    def test_a_refused_write_leaves_its_neighbours_alone(self) -> None:
+        """In one commit, one write may fail and the others stay."""
+        first = self.store.write([])
+        good = self.store.write([PutSetting("a", "1")])
+        bad = self.store.write([PutSetting("b", "1"), AppendRows("nowhere", (row(1),))])
+        late = self.store.write([PutSetting("c", "1")])
+        self.pool.held = False
+        self.pool.run_next()
+        for d in (first, good, late):
+            self.successResultOf(d)
+        self.failureResultOf(bad, NotStored)
+        self.assertEqual(self.successResultOf(self.store.settings()), {"a": "1", "c": "1"})
+
+    def test_close_waits_for_what_was_accepted(self) -> None:
+        """A write accepted before close becomes durable."""
+        d, late = self.store.write([PutSetting("a", "1")]), self.store.write([])
+        closed = self.store.close()
+        self.assertNoResult(closed)
+        self.pool.held = False
+        self.pool.run_next()
+        self.successResultOf(d)
+        self.successResultOf(late)
+        self.successResultOf(closed)
+
+    def test_giving_up_does_not_undo(self) -> None:
+        """A cancelled write happens all the same."""
+        d = self.store.write([PutSetting("a", "1")])
+        d.cancel()
+        self.failureResultOf(d)
+        self.pool.held = False
+        self.pool.run_next()
+        self.assertEqual(self.successResultOf(self.store.settings()), {"a": "1"})
