@@ -95,6 +95,9 @@ def _install(npm: str, place: Path, environment: Mapping[str, str]) -> str:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
     command = [npm, "install", "--no-audit", "--no-fund", "--no-save", "--prefix", str(place)]
+    # Where there is no way to the packages at all, that should not take minutes to find out.
+    command += ["--fetch-retries=1", "--fetch-retry-mintimeout=500"]
+    command += ["--fetch-retry-maxtimeout=2000"]
     try:
         done = subprocess.run(
             [*command, f"{PACKAGE}@{VERSION}"],
