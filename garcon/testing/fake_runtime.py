@@ -115,6 +115,8 @@ class FakeRuntime:
     abort_error: Exception | None = None
     holds_launches: bool = False
     holds_aborts: bool = False
+    say_nothing: bool = False
+    """Aborts are not even answered."""
     catalogs: int = 0
 
     @property
@@ -152,6 +154,8 @@ class FakeRuntime:
         self.aborted.append(run_id)
         if self.abort_error is not None:
             return fail(self.abort_error)
+        if self.say_nothing:
+            return Deferred()
         alive = [run for run in self.runs if run.launch.run_id == run_id and not run.is_over]
         if not self.holds_aborts:
             for run in alive:

@@ -7,12 +7,12 @@ from typing import Any
 from garcon.contract import operations
 from garcon.errors import CallError, GarconError
 from garcon.store.records import PutChat
-from garcon.test.controller.chats.cast import CHAT, OTHER, SETTINGS, WORKER, ChatsTestCase
+from garcon.test.controller.chats.cast import OTHER, SETTINGS, WORKER, ChatsTestCase
 from garcon.testing.fake_runtime import agent_entry
 
 PNG = {"data": "data:image/png;base64,AAAA", "name": "a.png"}
 BUSY = (409, "SESSION_BUSY", True)
-NO_QUEUE = {
+NO_QUEUE: dict[str, Any] = {
     "entries": [],
     "steeringEntryId": None,
     "recentlyDispatched": [],
@@ -409,7 +409,8 @@ class MessageIdentityTests(ChatsTestCase):
     def test_other_content_conflicts(self) -> None:
         """Other text or other attachment bytes; the transcript is untouched."""
         other = PNG | {"data": "data:image/png;base64,AAAB"}
-        for n, change in enumerate(({"command": "x"}, {"images": [other]}, {"images": []})):
+        changes: list[dict[str, Any]] = [{"command": "x"}, {"images": [other]}, {"images": []}]
+        for n, change in enumerate(changes):
             answer = self.again(clientRequestId=f"r{n}", **change)
             self.assertEqual(answer.failure, (409, "IDEMPOTENCY_CONFLICT", False))
         self.assertEqual((self.kinds(), self.phase()), (self.before, None))
@@ -492,10 +493,5 @@ class ResendTests(ChatsTestCase):
         self.stopped()
         self.run_chat(self.view, command="c", images=[PNG | {"name": "b.png"}])
         names = [image.name for image in self.local.last.launch.images]
-        self.assertEqual(
-            (names, self.local.last.launch.prompt), (["a.png", "b.png"], "stop-a\n\nc")
-        )
-        self.assertEqual(self.chat_id_of_last(), CHAT)
-
-    def chat_id_of_last(self) -> str:
-        return self.local.last.launch.chat_id
+        self.assertEqual(names, ["a.png", "b.png"])
+        self.assertEqual(self.local.last.launch.prompt, "stop-a\n\nc")

@@ -127,13 +127,8 @@ class StartTests(ChatsTestCase):
         for change in changes:
             answer = self.asked(operations.START_CHAT, body | change)
             self.assertEqual(answer.failure, (409, "IDEMPOTENCY_CONFLICT", False), change)
-        same: dict[str, Any] = {
-            "permissionMode": "nonsense",
-            "executorId": None,
-            "tags": [],
-            "images": [],
-        }
-        self.assertEqual(self.asked(operations.START_CHAT, body | same).body["status"], "duplicate")
+        same = body | {"permissionMode": "nonsense", "executorId": None, "images": []}
+        self.assertEqual(self.asked(operations.START_CHAT, same).body["status"], "duplicate")
 
     def test_a_taken_id_collides(self) -> None:
         """Another start with the id of an existing chat."""

@@ -1,0 +1,198 @@
+"""Stopping (chats.md 3.10, 5.4, 5.6) and the end of the process."""
+
+from __future__ import annotations
+
+from garcon.contract import operations
+from garcon.errors import GarconError
+from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
+
+
+class StopTests(ChatsTestCase):
+    """A chat whose turn runs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.view = self.started()
+        self.turn = self.run_chat(self.view, command="long").body["turnId"]
+
+    def test_interrupts_the_turn(self) -> None:
+        """Aborted once; interrupted by its user, best effort; the chat is idle."""
+        self.local.last.say("half")
+        answer = self.successResultOf(self.stop())
+        self.assertEqual((answer.status, answer.body["outcome"]), (200, "interrupt-requested"))
+        self.assertNotIn("turnId", answer.body)
+        self.assertEqual(answer.body["control"]["version"], 0)
+        self.assertEqual(self.local.aborted, [self.turn])
+        receipt = self.receipt(self.turn).body
+        self.assertEqual((receipt["state"], receipt["reason"]), ("interrupted", "user-stop"))
+        self.assertEqual(receipt["output"]["completeness"], "best-effort")
+        self.assertEqual(receipt["output"]["assistantMessages"], ["half"])
+        self.assertIsNone(self.phase())
+
+    def test_shows_while_it_is_in_flight(self) -> None:
+        """The phase is stopping until the run has ended."""
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.assertEqual(self.phase(), "stopping")
+        self.assertNoResult(d)
+        self.local.last.interrupted()
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertIsNone(self.phase())
+
+    def test_late_output_is_dropped(self) -> None:
+        """Between the stop and the end, and after it."""
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.local.last.say("late")
+        self.local.last.finish()
+        self.successResultOf(d)
+        self.local.last.say("later")
+        self.assertEqual(self.kinds()[-1][2], "long")
+        self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+    def test_an_agent_that_does_not_end_is_left_behind(self) -> None:
+        """Ten seconds after it took the stop the turn is over all the same."""
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.clock.advance(9.9)
+        self.assertNoResult(d)
+        self.clock.advance(0.1)
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertIsNone(self.phase())
+
+    def test_an_idle_chat_is_already_idle(self) -> None:
+        """Also for the second of two stops at once."""
+        self.local.holds_aborts = True
+        first, second = self.stop(), self.stop()
+        self.local.last.interrupted()
+        self.assertEqual(self.successResultOf(first).body["outcome"], "interrupt-requested")
+        self.assertEqual(self.successResultOf(second).body["outcome"], "already-idle")
+        self.assertEqual(len(self.local.aborted), 1)
+
+    def test_a_stop_that_fails_keeps_the_turn_and_its_output(self) -> None:
+        """What came meanwhile is kept."""
+        self.local.abort_error = GarconError("EXECUTOR_UNAVAILABLE", "down", status=503)
+        answer = self.successResultOf(self.stop())
+        self.assertEqual(answer.body["outcome"], "failed")
+        self.assertEqual(self.phase(), "running")
+        self.local.last.say("going on")
+        self.local.last.finish()
+        self.assertEqual(self.receipt(self.turn).body["state"], "completed")
+        self.assertEqual(self.kinds()[-1][2], "going on")
+
+    def test_output_during_a_stop_that_fails_is_kept_in_order(self) -> None:
+        """An executor that does not answer for ten seconds has not stopped anything."""
+        self.local.say_nothing = True
+        d = self.stop()
+        self.local.last.say("one")
+        self.clock.advance(10)
+        self.assertEqual(self.successResultOf(d).body["outcome"], "failed")
+        self.local.last.say("two")
+        self.assertEqual([text for _, _, text in self.kinds()[-2:]], ["one", "two"])
+
+    def test_the_same_stop_again_repeats_its_outcome(self) -> None:
+        """With the control of now, and without a second abort."""
+        body = {"clientRequestId": "stop", "agentId": "scripted"}
+        first = self.successResultOf(self.stop(**body))
+        again = self.successResultOf(self.stop(**body))
+        self.assertEqual(
+            (again.status, again.body["status"], again.body["outcome"]),
+            (200, "duplicate", first.body["outcome"]),
+        )
+        self.assertEqual(len(self.local.aborted), 1)
+        other = self.successResultOf(self.stop(clientRequestId="stop", agentId="other"))
+        self.assertEqual(other.failure, (409, "IDEMPOTENCY_CONFLICT", False))
+
+    def test_a_failed_stop_is_replayed_as_failed(self) -> None:
+        """200 with its outcome (chats.md 8.2)."""
+        self.local.abort_error = GarconError("EXECUTOR_UNAVAILABLE", "down", status=503)
+        self.successResultOf(self.stop(clientRequestId="stop"))
+        again = self.successResultOf(self.stop(clientRequestId="stop"))
+        self.assertEqual((again.status, again.body["outcome"]), (200, "failed"))
+
+    def test_an_unknown_chat(self) -> None:
+        """404."""
+        answer = self.successResultOf(self.stop(chatId=OTHER))
+        self.assertEqual(answer.failure, (404, "SESSION_NOT_FOUND", False))
+
+    def test_a_stop_while_it_launches_prevents_the_launch(self) -> None:
+        """The launch is cancelled, and the turn interrupted."""
+        self.local.last.finish()
+        self.local.holds_launches = True
+        turn = self.run_chat(self.view).body["turnId"]
+        launched = self.local.last.launched
+        answer = self.successResultOf(self.stop())
+        self.assertEqual(answer.body["outcome"], "interrupt-requested")
+        self.assertTrue(launched.called)
+        self.assertEqual(self.receipt(turn).body["state"], "interrupted")
+        self.assertIsNone(self.phase())
+
+    def test_the_next_run_is_admitted_at_once(self) -> None:
+        """Idle means idle."""
+        self.successResultOf(self.stop())
+        self.assertEqual(self.run_chat(self.view).status, 202)
+
+    def test_an_executor_within_its_grace_shows(self) -> None:
+        """The phase is reconnecting while the link is awaited."""
+        self.executors.states["local"] = "reconnecting"
+        self.assertEqual(self.phase(), "reconnecting")
+
+
+class ShutDownTests(ChatsTestCase):
+    """The controller stops."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.view = self.started()
+
+    def assertRefused(self) -> None:
+        refusal = (503, "SERVER_SHUTTING_DOWN", True)
+        self.assertEqual(self.start(chatId=OTHER).failure, refusal)
+        self.assertEqual(self.run_chat(self.view).failure, refusal)
+        self.assertEqual(self.snapshot().failure, refusal)
+
+    def test_refuses_new_work(self) -> None:
+        """Turns and snapshots."""
+        self.successResultOf(self.chats.shut_down())
+        self.assertRefused()
+
+    def test_interrupts_what_runs(self) -> None:
+        """And waits for its last row."""
+        turn = self.run_chat(self.view).body["turnId"]
+        self.successResultOf(self.chats.shut_down())
+        self.assertEqual(self.local.aborted, [turn])
+        self.restart()
+        self.assertEqual(self.messages().body["resendCandidates"][0]["content"], "again")
+
+    def test_three_seconds_are_enough(self) -> None:
+        """An agent that does not end holds nothing up longer."""
+        self.local.holds_aborts = True
+        self.run_chat(self.view)
+        d = self.chats.shut_down()
+        self.clock.advance(2.9)
+        self.assertNoResult(d)
+        self.assertRefused()
+        self.clock.advance(0.1)
+        self.successResultOf(d)
+        self.assertFalse(self.chats.is_busy("local"))
+
+    def test_a_start_that_launches_is_rolled_back(self) -> None:
+        """Its caller hears that the controller stops."""
+        self.local.holds_launches = True
+        start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        self.successResultOf(self.chats.shut_down())
+        self.assertEqual(self.successResultOf(start).failure, (503, "SERVER_SHUTTING_DOWN", True))
+        self.restart()
+        self.assertEqual([chat["id"] for chat in self.listed()], [CHAT])
+
+    def test_waits_until_every_row_is_durable(self) -> None:
+        """Rows on their way are not lost."""
+        self.run_chat(self.view)
+        self.memory.held = True
+        self.local.last.say("last words")
+        d = self.chats.shut_down()
+        self.assertNoResult(d)
+        self.memory.release()
+        self.successResultOf(d)
+        self.restart()
+        self.assertIn("last words", [text for _, _, text in self.kinds()])

@@ -1,0 +1,165 @@
+"""Rows of a turn on their way to the store (chats.md 5.1, 5.7), and what a restart finds."""
+
+from __future__ import annotations
+
+from attrs import define, field
+from zope.interface import implementer
+
+from garcon.contract.chats import Phase
+from garcon.controller.chats.commits import PENDING_ROWS, RETRIES
+from garcon.controller.chats.interfaces import IChatObserver
+from garcon.store.interfaces import IStore
+from garcon.store.records import ChatRecord, Row
+from garcon.store.sqlite import SqliteStore
+from garcon.test.controller.chats.cast import CHAT, ChatsTestCase
+from garcon.testing.inline_threads import InlinePool, InlineReactor
+
+
+class CommitTests(ChatsTestCase):
+    """A turn whose agent talks."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.turn: str = self.start().body["turnId"]
+
+    def texts(self) -> list[str]:
+        return [text for _, _, text in self.kinds()]
+
+    def test_rows_that_come_during_a_commit_share_the_next(self) -> None:
+        """A hundred rows behind one commit need one more."""
+        before = self.memory.writes
+        self.memory.held = True
+        for n in range(101):
+            self.local.last.say(f"row {n}")
+        self.memory.release()
+        self.assertEqual(self.memory.writes - before, 2)
+        self.assertEqual(self.texts()[1:], [f"row {n}" for n in range(101)])
+
+    def test_a_refused_commit_is_tried_again(self) -> None:
+        """In order, and without a gap."""
+        self.memory.refusals = RETRIES
+        self.local.last.say("one")
+        self.local.last.say("two")
+        self.local.last.finish()
+        self.assertEqual(self.phase(), "running")
+        self.clock.pump([1.0] * RETRIES)
+        self.assertEqual(self.texts(), ["hello", "one", "two"])
+        self.assertEqual(self.receipt(self.turn).body["state"], "completed")
+
+    def test_a_store_that_keeps_refusing_fails_the_turn(self) -> None:
+        """One refusal too many: the agent is stopped, the chat is usable again."""
+        self.memory.refusals = RETRIES + 1
+        self.local.last.say("lost")
+        self.clock.pump([1.0] * RETRIES)
+        self.assertEqual(self.receipt(self.turn).body["state"], "failed")
+        self.assertEqual((self.local.aborted, self.phase()), ([self.turn], None))
+        view = self.messages().body["transcriptViewId"]
+        self.assertEqual(self.run_chat(view).status, 202)
+        self.assertEqual([ordinal for ordinal, _, _ in self.kinds()], [1, 2])
+
+    def test_a_turn_that_overruns_the_store_is_ended(self) -> None:
+        """What waits is bounded; what was taken is kept."""
+        self.memory.held = True
+        for n in range(PENDING_ROWS + 1):
+            self.local.last.say(f"{n}")
+        self.assertEqual(self.local.aborted, [])
+        self.local.last.say("one more")
+        self.assertEqual(self.local.aborted, [self.turn])
+        self.memory.release()
+        receipt = self.receipt(self.turn).body
+        self.assertEqual(receipt["state"], "failed")
+        last = self.messages().body["lastOrdinal"]
+        self.assertEqual(last, PENDING_ROWS + 4)
+
+    def test_the_same_session_is_not_told_twice(self) -> None:
+        """A hidden row only when the name changes."""
+        for name in ("a", "a", "b"):
+            self.local.last.session(name)
+        self.assertEqual(self.messages().body["lastOrdinal"], 3)
+
+    def test_nothing_follows_the_end(self) -> None:
+        """A second end and late rows are ignored."""
+        self.local.last.finish()
+        self.local.last.say("late")
+        self.local.last.fail("again")
+        self.assertEqual(self.receipt(self.turn).body["state"], "completed")
+        self.assertEqual(self.texts(), ["hello"])
+
+
+class RestartTests(ChatsTestCase):
+    """Another process over the same file."""
+
+    def make_store(self) -> IStore:
+        self.path = self.mktemp()
+        return SqliteStore(self.path, InlineReactor(), InlinePool())
+
+    def reopen(self) -> None:
+        self.successResultOf(self.store.close())
+        self.store = SqliteStore(self.path, InlineReactor(), InlinePool())
+        self.successResultOf(self.store.open())
+        self.restart()
+
+    def tearDown(self) -> None:
+        self.successResultOf(self.store.close())
+
+    def test_an_idle_chat_is_what_it_was(self) -> None:
+        """View, ordinals, messages, place, tags, title, settings and the agent's session."""
+        view = self.started(tags=["a"], permissionMode="acceptEdits", thinkingMode="high")
+        before, page = self.listed(), self.messages().body
+        self.reopen()
+        self.assertEqual((self.listed(), self.messages().body), (before, page))
+        self.assertEqual(self.run_chat(view).status, 202)
+        launch = self.local.last.launch
+        self.assertEqual(
+            (launch.agent_session_id, launch.permission_mode, launch.thinking_mode),
+            ("agent-session", "acceptEdits", "high"),
+        )
+
+    def test_nothing_is_executed_again(self) -> None:
+        """A chat whose turn ran is idle, its input unanswered; ordinals go on."""
+        self.start()
+        self.reopen()
+        self.assertEqual((self.local.runs, self.phase()), ([], None))
+        view = self.messages().body["transcriptViewId"]
+        self.run_chat(view, command="next")
+        self.assertEqual(self.local.last.launch.prompt, "hello\n\nnext")
+        self.assertEqual([ordinal for ordinal, _, _ in self.kinds()], [1, 2])
+
+
+@implementer(IChatObserver)
+@define(eq=False)
+class Diary:
+    """Writes down what it is told."""
+
+    entries: list[str] = field(factory=list)
+
+    def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
+        self.entries.extend(row.kind for row in rows)
+
+    def phase_changed(self, chat_id: str, phase: Phase | None) -> None:
+        self.entries.append(f"phase {phase}")
+
+    def chat_started(self, record: ChatRecord) -> None:
+        self.entries.append(f"started {record.chat_id}")
+
+
+class ObserverTests(ChatsTestCase):
+    """What the chats tell."""
+
+    def test_rows_come_before_the_phase_that_follows_from_them(self) -> None:
+        """The user row first, the end of the run before idle."""
+        diary = Diary()
+        self.chats.observe(diary)
+        self.started()
+        self.assertEqual(
+            diary.entries,
+            [
+                "user-input",
+                "phase running",
+                f"started {CHAT}",
+                "session",
+                "provider-row",
+                "run-ended",
+                "phase None",
+            ],
+        )
