@@ -18,11 +18,20 @@ from typing import Any, ClassVar, NoReturn, Protocol, TextIO
 from attrs import frozen
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, formatEvent, globalLogBeginner
+from twisted.logger import (
+    ILogObserver,
+    LogEvent,
+    Logger,
+    LoggingFile,
+    LogLevel,
+    formatEvent,
+    globalLogBeginner,
+)
 from twisted.python import usage
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
@@ -47,8 +56,16 @@ def fail_to_start(text: str, scope: str = "server") -> NoReturn:
 
 
 def _complain(scope: str, text: str) -> None:
-    line = " ".join(text.split())
-    print(f"[{scope}] Failed to start {scope}: {line}", file=sys.stderr, flush=True)
+    line = f"[{scope}] Failed to start {scope}: {redact(' '.join(text.split()))}"
+    print(line, file=sys.stderr, flush=True)
+    operator = sys.__stderr__
+    if operator is None or operator is sys.stderr or not isinstance(sys.stderr, LoggingFile):
+        return
+    # twistd has made standard error a part of its log; whoever started it looks here.
+    try:
+        print(line, file=operator, flush=True)
+    except (OSError, ValueError):
+        return
 
 
 # Options
@@ -140,6 +157,8 @@ class ServiceOptions(usage.Options):
 
     settings: ClassVar[tuple[Setting, ...]] = COMMON
     scope: ClassVar[str] = "server"
+    command: ClassVar[str] = "service"
+    """The word after ``garcon`` that runs this service in the foreground."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -180,9 +199,20 @@ class ServiceOptions(usage.Options):
         if arguments:
             raise usage.UsageError(f"unexpected argument {arguments[0]!r}")
 
+    def getSynopsis(self) -> str:
+        """Name the command that was typed: twistd's with its subcommand, or our own."""
+        if self.parent is None:
+            return f"Usage: garcon {self.command} [options]"
+        return str(super().getSynopsis())
+
+    def opt_help(self) -> None:
+        """Show this help and exit."""
+        _say(str(self))
+        raise SystemExit(0)
+
     def opt_version(self) -> None:
         """Show the version and exit."""
-        print(f"garcon {VERSION}")
+        _say(f"garcon {VERSION}")
         raise SystemExit(0)
 
     def postOptions(self) -> None:
@@ -267,6 +297,7 @@ class LineLog:
         if isinstance(failure, Failure):
             text += "\n" + failure.getTraceback()
         scope = namespace.removeprefix("garcon.")
+        text = redact(text)
         try:
             self._stream.write(f"[{scope}] " + text.rstrip("\n").replace("\n", "\n    ") + "\n")
             self._stream.flush()
@@ -363,11 +394,23 @@ class Role(MultiService):
             self.exit_status = 1
 
 
-def _say(line: str) -> None:
+def _say(text: str) -> None:
     try:
-        print(line, flush=True)
+        print(text, flush=True)
     except (OSError, ValueError):
         # Nobody reads our standard output; that is no reason not to serve.
+        _abandon_stdout()
+
+
+def _abandon_stdout() -> None:
+    """Lead standard output nowhere, so that the interpreter does not complain about it at its
+    end.
+    """
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
         return
 
 

@@ -72,7 +72,7 @@ def bind_address(text: str) -> str:
 class Options(ServiceOptions):
     """What a controller can be told (server.md F.1, decisions.md 2 and 10)."""
 
-    synopsis = "Usage: garcon controller [options]"
+    command = "controller"
     longdesc = (
         "Serve chats and executors. Whoever may use this controller's API or command can have"
         " agents run commands on its executors."

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
-from twisted.logger import LogLevel
+from twisted.logger import Logger, LoggingFile, LogLevel
 from twisted.python import usage
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -35,6 +35,7 @@ class Options(ServiceOptions):
     """A few options of each kind."""
 
     scope = "test"
+    command = "test"
     settings = (
         Setting("port", "a port", "GARCON_PORT", whole_number(0, 65_535), 8080),
         Setting("place", "a place", "GARCON_PLACE", directory),
@@ -151,6 +152,31 @@ class OptionTests(SynchronousTestCase):
             self.assertIn(word, shown.getvalue())
         self.assertNotIn("--limit", shown.getvalue())
 
+    def test_help_names_what_was_typed(self) -> None:
+        """The command of ours, or twistd and its subcommand: each once."""
+        self.assertIn("Usage: garcon test [options]", str(Options({})))
+        options = Options({})
+        parent = usage.Options()
+        parent.subCommand = "garcon-test"
+        options.parent = parent
+        shown = options.getSynopsis()
+        self.assertEqual(shown.count("Usage:"), 1)
+        self.assertTrue(shown.endswith("garcon-test [options]"), shown)
+
+    def test_help_whose_reader_has_gone(self) -> None:
+        """Is no error of ours."""
+        self.patch(sys, "stdout", _Gone())
+        for option in ("--help", "--version"):
+            failure = self.assertRaises(SystemExit, self.parse, option)
+            self.assertEqual(failure.code, 0)
+        self.assertEqual(self.stderr.getvalue(), "")
+
+    def test_a_secret_in_the_wrong_place_is_not_repeated(self) -> None:
+        """A connection URL typed as an argument is refused without showing what opens it."""
+        text = self.refuse("wss://host/executor#secret=" + "A" * 43)
+        self.assertNotIn("AAA", text)
+        self.assertIn("unexpected argument 'wss://host/executor#secret=", text)
+
     def test_words_of_a_switch(self) -> None:
         """Four each, in any case."""
         for text in ("1", "true", "YES", "On"):
@@ -162,6 +188,13 @@ class OptionTests(SynchronousTestCase):
         """Line breaks in a reason are spaces."""
         self.assertRaises(SystemExit, fail_to_start, "a\n b")
         self.assertEqual(self.stderr.getvalue(), "[server] Failed to start server: a b\n")
+
+
+class _Gone(io.StringIO):
+    """A stream that nobody reads any more."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
 
 
 class EnvironmentTests(SynchronousTestCase):
@@ -216,6 +249,11 @@ class LineLogTests(SynchronousTestCase):
         """Until they warn."""
         self.assertEqual(self.lines("debug", self.event(LogLevel.info, "x", "twisted.a")), [])
         self.assertEqual(len(self.lines("debug", self.event(LogLevel.warn, "x", "twisted.a"))), 1)
+
+    def test_a_secret_is_left_out(self) -> None:
+        """Whoever put a connection URL into a text or an error."""
+        (line,) = self.lines(None, self.event(LogLevel.info, "dialled wss://h/x#secret=abc, lost"))
+        self.assertEqual(line, "[x.Y] dialled wss://h/x#secret=[redacted] lost")
 
     def test_a_text_cannot_fake_a_line(self) -> None:
         """Further lines are indented."""
@@ -285,6 +323,15 @@ class RoleTests(SynchronousTestCase):
         self.successResultOf(self.role.stopService())
         self.assertEqual((self.role.exit_status, self.parts.ended), (1, 1))
         self.assertEqual(self.stdout.getvalue(), "")
+
+    def test_under_twistd_the_operator_is_told_too(self) -> None:
+        """There standard error has become a part of the log."""
+        operator = io.StringIO()
+        self.patch(sys, "__stderr__", operator)
+        self.patch(sys, "stderr", LoggingFile(Logger(observer=lambda event: None)))
+        self.role.startService()
+        self.parts.starting.errback(StartupError("no room"))
+        self.assertEqual(operator.getvalue(), "[server] Failed to start server: no room\n")
 
     def test_an_unexpected_failure_is_logged_as_well(self) -> None:
         """Its traceback is for the log."""

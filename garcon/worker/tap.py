@@ -66,6 +66,7 @@ class Options(ServiceOptions):
     """A worker either dials its controller or listens for it."""
 
     scope = "worker"
+    command = "worker"
     settings = (
         *COMMON,
         Setting(
