@@ -328,7 +328,7 @@ class RoleTests(SynchronousTestCase):
         """There standard error has become a part of the log."""
         operator = io.StringIO()
         self.patch(sys, "__stderr__", operator)
-        self.patch(sys, "stderr", LoggingFile(Logger(observer=lambda event: None)))
+        self.patch(sys, "stderr", LoggingFile(Logger(observer=LineLog(io.StringIO(), "silent"))))
         self.role.startService()
         self.parts.starting.errback(StartupError("no room"))
         self.assertEqual(operator.getvalue(), "[server] Failed to start server: no room\n")
