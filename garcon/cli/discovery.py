@@ -117,9 +117,13 @@ def _read(root: ConfigRoot, role: Role) -> Descriptor | None:
 
 
 def _nothing_runs(root: ConfigRoot, runtime: str) -> str:
+    from garcon.cli.invocation import shell_word
+
     what = {"auto": "controller or worker", "executor": "worker"}.get(runtime, runtime)
+    service = "worker" if runtime == "executor" else "controller"
+    start = f"garcon {service} --config-dir {shell_word(root.path)}"
     return (
-        f"no {what} runs on {root.path}; start one with `garcon controller` or `garcon worker`,"
+        f"no {what} runs on {root.path}; start one with `{start}`,"
         " or name another root with --config-dir"
     )
 
@@ -148,7 +152,7 @@ def prove(endpoint: Endpoint, system: System) -> None:
         raise ApiError(answer.status, "", "the endpoint proves nothing", False, None)
     try:
         said = json.loads(answer.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict) or said.get("schemaVersion") != 1:
         raise BadAnswer("the endpoint's proof is malformed")
@@ -156,7 +160,9 @@ def prove(endpoint: Endpoint, system: System) -> None:
     given = said.get("proof")
     if said.get("instanceId") != descriptor.instance_id:
         raise RuntimeReplaced("another process answers at the endpoint")
-    if not isinstance(given, str) or not _equal(given.encode(), expected.encode()):
+    if not isinstance(given, str) or not _equal(
+        given.encode("utf-8", "surrogatepass"), expected.encode()
+    ):
         raise RuntimeReplaced("the endpoint's proof is wrong: it is not the process it claims")
 
 

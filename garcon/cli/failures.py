@@ -31,7 +31,7 @@ class CommandFailure(GarconError):
 
     def line(self) -> str:
         """Return the one diagnostic line."""
-        return f"{self.phase}: {one_line(self.text)}"
+        return f"{self.phase}: {diagnostic(self.text)}"
 
 
 def bad_arguments(text: str) -> CommandFailure:
@@ -106,6 +106,15 @@ def failure_of(error: GarconError, phase: str) -> CommandFailure:
     return CommandFailure(
         phase, error.said(), BAD_REQUEST if corrigible else OPERATIONAL, error.code
     )
+
+
+def diagnostic(text: str) -> str:
+    """Return `text` as a diagnostic shows it: one line, and no secret that was typed into it."""
+    if "secret" in text:
+        from garcon.contract.connection_url import redact
+
+        text = redact(text)
+    return one_line(text)
 
 
 def one_line(text: str) -> str:

@@ -54,6 +54,17 @@ def said(value: str, name: str) -> str:
     return _utf8(value, name)
 
 
+def operand(value: str, what: str) -> str:
+    """Return a positional argument, which must say something."""
+    if not value.strip():
+        raise bad_arguments(f"{what} is blank")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise bad_arguments(f"{what} is not valid UTF-8") from None
+    return value
+
+
 def title(parsed: Parsed) -> str | None:
     """Return the chat's title, trimmed."""
     value = optional(parsed, "title")

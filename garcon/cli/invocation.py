@@ -124,6 +124,10 @@ class Invocation:
             raise bad_arguments(f"there is no current directory: {e.strerror}") from None
         if not os.path.isdir(path):
             raise bad_arguments(f"--cwd {option} is not a directory")
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            raise bad_arguments("the directory's name is not valid UTF-8") from None
         return path
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import sys
 
-from garcon.cli.failures import INTERRUPTED, OPERATIONAL, CommandFailure
+from garcon.cli.failures import INTERRUPTED, OPERATIONAL, CommandFailure, diagnostic
 from garcon.cli.invocation import Invocation
 from garcon.cli.options import parse
-from garcon.cli.system import System
+from garcon.cli.system import OutputLost, System
 from garcon.cli.table import COMMANDS, GROUPS, SERVICES
 from garcon.contract.version import VERSION
 from garcon.errors import GarconError
@@ -70,15 +70,30 @@ def run(words: list[str], system: System) -> int:
         system.err(e.line())
         return e.exit_status
     except GarconError as e:
-        system.err(f"garcon: {e.text}")
+        system.err(f"garcon: {diagnostic(e.text)}")
         return OPERATIONAL
     except KeyboardInterrupt:
         system.err(invocation.interruption if invocation is not None else "interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output is gone; keep the interpreter from complaining at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # Whoever read our output is gone.
+        _abandon_output()
         return OPERATIONAL
+    except OutputLost as e:
+        system.err(f"garcon: the output could not be written: {e.strerror or e}")
+        _abandon_output()
+        return OPERATIONAL
+    except Exception:
+        # A fault of ours; the interpreter's own status for it would say that a turn has failed.
+        from traceback import format_exc
+
+        system.err(format_exc().rstrip())
+        return OPERATIONAL
+
+
+def _abandon_output() -> None:
+    """Keep the interpreter from complaining at its end about what it could not write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
+class OutputLost(OSError):
+    """Standard output takes nothing more, though its reader is there (a full disk)."""
+
+
 class System:
     """The outside of one invocation.  Everything is handed in, so that tests can own it."""
 
@@ -49,13 +53,21 @@ class System:
 
     def out(self, text: str) -> None:
         """Write to standard output, at once.  A lone surrogate becomes its escape."""
-        self._stdout.write(text.encode("utf-8", "backslashreplace"))
-        self._stdout.flush()
+        try:
+            self._stdout.write(text.encode("utf-8", "backslashreplace"))
+            self._stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as e:
+            raise OutputLost(e.errno, e.strerror) from None
 
     def err(self, line: str) -> None:
-        """Write one line to standard error."""
-        self._stderr.write(line.encode("utf-8", "backslashreplace") + b"\n")
-        self._stderr.flush()
+        """Write one line to standard error; without a reader it is lost, and changes nothing."""
+        try:
+            self._stderr.write(line.encode("utf-8", "backslashreplace") + b"\n")
+            self._stderr.flush()
+        except OSError:
+            return
 
     def is_terminal(self) -> bool:
         """Whether standard output is a terminal."""

@@ -12,6 +12,7 @@ from garcon.cli.failures import (
     TransportFailure,
     failure_of,
 )
+from garcon.cli.submission import is_definite
 from garcon.contract.routes import SESSION_NAME
 
 TYPE_CHECKING = False
@@ -41,6 +42,8 @@ def update_title(client: GarconClient, chat_id: str, title: str | None) -> Title
             raise BadAnswer("the title's answer is malformed")
     except (ApiError, TransportFailure, RuntimeReplaced) as e:
         failure = failure_of(e, TITLE)
+        if not is_definite(e):
+            failure.text = f"the title may have been changed; {failure.text}"
         error = {"phase": TITLE, "errorCode": e.code or None, "message": failure.text}
         return TitleUpdate({"status": "failed", "error": error}, failure)
     stored = reply.get("title")

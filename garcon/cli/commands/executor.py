@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from garcon.cli import inputs
+from garcon.cli.client import REQUEST_TIME
 from garcon.cli.failures import (
     BAD_REQUEST,
     DONE,
@@ -111,7 +112,8 @@ def wait(invocation: Invocation) -> int:
     last = "it was not seen"
     while True:
         try:
-            executor = pick(executors(client), executor_id)
+            left = max(deadline - client.system.clock(), POLL_EVERY)
+            executor = pick(executors(client, min(left, REQUEST_TIME)), executor_id)
             if not executor["enabled"]:
                 raise CommandFailure(EXECUTORS, f"executor {executor_id} is disabled", OPERATIONAL)
             if executor["availability"] == "ready":
@@ -147,9 +149,9 @@ def remote_id(invocation: Invocation) -> str:
     return executor_id
 
 
-def executors(client: GarconClient) -> list[dict[str, Any]]:
+def executors(client: GarconClient, seconds: float | None = None) -> list[dict[str, Any]]:
     """Return every executor's snapshot, checked for what the command reads."""
-    return checked(client.call(LIST_EXECUTORS))
+    return checked(client.call(LIST_EXECUTORS, seconds=seconds))
 
 
 def checked(reply: dict[str, Any]) -> list[dict[str, Any]]:

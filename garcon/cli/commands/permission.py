@@ -23,11 +23,9 @@ def run(invocation: Invocation) -> int:
     """Decide one request; the same decision may be repeated, the opposite one conflicts."""
     parsed = invocation.parsed
     chat_id = inputs.chat_id(parsed.operands[0])
-    occurrence, decision = parsed.operands[1], parsed.operands[2]
+    occurrence, decision = inputs.operand(parsed.operands[1], "the occurrence"), parsed.operands[2]
     if decision not in ("allow", "deny"):
         raise bad_arguments("the decision must be allow or deny")
-    if not occurrence.strip():
-        raise bad_arguments("the occurrence is blank")
     run_id = inputs.required(parsed, "run")
     instance = inputs.required(parsed, "server-instance")
     client = invocation.connect()

@@ -56,6 +56,7 @@ def _start(invocation: Invocation, name: str, wait: bool) -> int:
     if parsed.text("endpoint") is not None and parsed.text("provider") is None:
         raise bad_arguments("--endpoint needs --provider")
     title = inputs.title(parsed)
+    inputs.optional(parsed, "cwd")
     body: dict[str, Any] = {"agentId": agent_id, "tags": inputs.tags(parsed), "origin": "cli"}
     parent = parsed.text("parent")
     if parent is not None:

@@ -49,6 +49,12 @@ class InputTests(SynchronousTestCase):
         ):
             self.assertEqual(fine, is_executor_id(text), text)
 
+    def test_operands_say_something(self) -> None:
+        """And can be sent."""
+        self.assertEqual("x", inputs.operand("x", "it"))
+        for text in ("", " ", "\udcff"):
+            self.assertRaises(CommandFailure, inputs.operand, text, "it")
+
     def test_tags(self) -> None:
         """Normalised, always with cli, without duplicates; one that says nothing is refused."""
         words = ("--tag", "Review Needed", "--tag=review-needed", "--tag", "-a-")

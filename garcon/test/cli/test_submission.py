@@ -9,6 +9,7 @@ from garcon.cli.failures import (
     BadAnswer,
     RuntimeReplaced,
     TransportFailure,
+    bad_arguments,
     failure_of,
 )
 from garcon.cli.submission import (
@@ -128,3 +129,10 @@ class ExitTests(SynchronousTestCase):
         """A diagnostic is one line, with what a terminal would obey made visible."""
         failure = failure_of(ApiError(500, "X", "a\nb\x1b[2J\u202ec", False, None), "submission")
         self.assertEqual("submission: a b\\x1b[2J\\u202ec (HTTP 500, X)", failure.line())
+
+    def test_a_secret_typed_in_the_wrong_place_is_not_repeated(self) -> None:
+        """Whatever text it came into."""
+        failure = bad_arguments("unknown command 'wss://h/executor#secret=abcdef'")
+        self.assertEqual(
+            "arguments: unknown command 'wss://h/executor#secret=[redacted]'", failure.line()
+        )

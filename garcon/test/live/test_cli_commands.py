@@ -221,6 +221,35 @@ class CommandTests(SynchronousTestCase):
         )
         self.assertEqual("", done.stderr)
 
+    def test_services_help_to_a_reader_that_leaves(self) -> None:
+        """As quietly, with the command's own name."""
+        for service in ("controller", "worker"):
+            command = shlex.join([sys.executable, "-m", "garcon.cli.main", service, "--help"])
+            for reader in ("true", "head -n 1"):
+                done = subprocess.run(
+                    ["/bin/sh", "-c", f"{command} | {reader}"],
+                    env=self.fleet.environment(),
+                    capture_output=True,
+                    text=True,
+                )
+                self.assertEqual("", done.stderr)
+            self.assertEqual(f"Usage: garcon {service} [options]\n", done.stdout)
+
+    def test_output_that_cannot_be_written(self) -> None:
+        """A full disk is operational trouble, not a failed turn."""
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                [sys.executable, "-m", "garcon.cli.main", "--version"],
+                env=self.fleet.environment(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        self.assertEqual(3, done.returncode)
+        self.assertEqual(
+            "garcon: the output could not be written: No space left on device\n", done.stderr
+        )
+
 
 class RestartTests(SynchronousTestCase):
     def test_waiting_across_a_crash(self) -> None:

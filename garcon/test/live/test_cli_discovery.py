@@ -136,8 +136,14 @@ class SelectionTests(DiscoveryCase):
             self.assert_refused("another user")
 
     def test_nothing_runs(self) -> None:
-        """Neither file: exit 3, and the root is named."""
-        self.assert_refused(self.root.path)
+        """Neither file: exit 3, and the command that would help names the root and the role."""
+        for runtime, service in (
+            ("auto", "controller"),
+            ("controller", "controller"),
+            ("executor", "worker"),
+        ):
+            words = ("list", "agents", "--runtime", runtime)
+            self.assert_refused(f"`garcon {service} --config-dir {self.root.path}`", *words)
 
     def test_no_fallback(self) -> None:
         """A newer one that is stale fails, although the older one runs."""
@@ -198,6 +204,7 @@ class ProofTests(DiscoveryCase):
             changed(proof="A" * 43),
             changed(proof=None),
             changed(proof="\u00e9"),
+            changed(proof="\ud800"),
             changed(instanceId="5b7d1f0e-0000-4000-8000-0000000000ff"),
             changed(schemaVersion=2),
         ):
@@ -212,6 +219,7 @@ class ProofTests(DiscoveryCase):
             answer({}, 302, {"Location": "http://127.0.0.1:1/"}),
             answer(b"[]"),
             answer(b"{"),
+            answer(b"[" * 20_000),
             b"",
             b"garbage\r\n\r\n",
         ):

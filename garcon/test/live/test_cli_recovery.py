@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from time import monotonic, sleep
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -518,6 +519,24 @@ class TitleTests(RecoveryCase):
             self.assertIn("title update: bad", self.err)
             self.assertEqual(1, len(self.fake.asked("PUT /app/session-name")))
 
+    def test_an_uncertain_title_is_called_that(self) -> None:
+        """Only a definite refusal says that the title was not changed."""
+        self.settle()
+        for reply, uncertain in (
+            (b"", True),
+            (refusal(503, "CLI_OUTCOME_UNKNOWN", "lost"), True),
+            (refusal(503, "CLI_SERVICE_BUSY", "busy"), False),
+            (refusal(404, "SESSION_NOT_FOUND", "gone"), False),
+        ):
+            self.fake.on("PUT /app/session-name", reply)
+            self.machine.err.seek(0)
+            self.machine.err.truncate()
+            self.assertNotEqual(0, self.start("--title", "T", "--json"))
+            self.assertEqual(uncertain, "the title may have been changed" in self.err, self.err)
+            self.assertEqual(uncertain, "may have been changed" in self.out)
+            self.machine.out.seek(0)
+            self.machine.out.truncate()
+
     def test_envelope(self) -> None:
         """Automation learns the title's fate beside the receipt."""
         self.settle()
@@ -682,6 +701,20 @@ class ExecutorTests(RecoveryCase):
         )
         self.assertEqual(0, self.garcon("executor", "wait", WORKER, "--ready"))
         self.assertEqual([0.5] * 3, self.machine.slept)
+
+    def test_a_poll_lasts_no_longer_than_the_wait(self) -> None:
+        """A controller that says nothing does not hold the command beyond its own time."""
+
+        def silent(asked: Asked) -> bytes:
+            sleep(1.2)
+            return b""
+
+        self.fake.on("GET /executors", silent)
+        began = monotonic()
+        words = ("executor", "wait", WORKER, "--ready", "--timeout", "1")
+        self.assertEqual(3, self.garcon(*words))
+        self.assertLess(monotonic() - began, 10)
+        self.assertIn("no answer within", self.err)
 
     def test_waiting_stops_for_good_reasons(self) -> None:
         """Time, missing, disabled, denied, another controller, or an answer that is none."""
