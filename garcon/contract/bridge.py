@@ -206,10 +206,15 @@ def of_call(route: Route, error: CallError) -> GarconError:
     """Translate a failed ``controllerCli.request`` into what the gateway answers.
 
     Codes of the bridge and refusals of the envelope pass unchanged; of a link failure only its
-    outcome counts.
+    outcome counts.  Whatever the code, a mutation that may have run is never anything but unknown.
     """
+    if route.mutation and error.outcome == "unknown":
+        known = error.code == "CLI_OUTCOME_UNKNOWN"
+        return outcome_unknown(error.text) if known else outcome_unknown()
     if error.code in STATUSES:
         return _error(error.code, error.text, error.outcome)
+    if error.code == "REPLY_LOST":
+        return crowded_reply(route)
     if error.outcome == "unknown":
         return lost_reply(route)
     if error.code == "EXECUTOR_BUSY":

@@ -43,8 +43,11 @@ class Lease:
     _watchers: set[Callable[[Ending], None]] = field(factory=set)
 
     def watch(self, ended: Callable[[Ending], None]) -> None:
-        """Have `ended` called, once, when the lease ends."""
-        self._watchers.add(ended)
+        """Have `ended` called, once, when the lease ends: at once if it has."""
+        if self.ended is not None:
+            ended(self.ended)
+        else:
+            self._watchers.add(ended)
 
     def unwatch(self, ended: Callable[[Ending], None]) -> None:
         """Forget a watcher."""

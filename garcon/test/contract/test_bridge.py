@@ -335,8 +335,21 @@ class OutcomeTests(SynchronousTestCase):
             (link("not-dispatched"), mutation, "CLI_CONTROLLER_UNAVAILABLE"),
             (link("not-dispatched", "EXECUTOR_BUSY"), mutation, "CLI_SERVICE_BUSY"),
             (link("rejected", "VALIDATION_FAILED"), mutation, "VALIDATION_FAILED"),
+            (link("unknown", "REPLY_LOST"), mutation, "CLI_OUTCOME_UNKNOWN"),
+            (link("unknown", "REPLY_LOST"), read, "CLI_SERVICE_BUSY"),
+            (bridge.outcome_unknown(), mutation, "CLI_OUTCOME_UNKNOWN"),
+            (bridge.interrupted_read(), read, "CLI_CONTROLLER_UNAVAILABLE"),
         ):
             self.assertEqual(bridge.of_call(route, error).code, code)
+
+    def test_no_code_makes_a_mutation_that_may_have_run_one_that_did_not(self) -> None:
+        """The outcome decides, whatever word came with it."""
+        for code in (*bridge.STATUSES, "EXECUTOR_BUSY", "VALIDATION_FAILED", "PROVIDER_FAILURE"):
+            error = CallError(code, "x", outcome="unknown", domain="executor")
+            told = bridge.of_call(routes.START_CHAT, error)
+            self.assertEqual(
+                (told.code, told.status, told.retryable), ("CLI_OUTCOME_UNKNOWN", 503, False)
+            )
 
     def test_retry_after_survives_the_link(self) -> None:
         """The error object has no room for it; the code brings it back."""

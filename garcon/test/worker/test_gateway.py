@@ -312,6 +312,20 @@ class Door(Cast):
         self.ask("POST", "/api/v1/chats/run", b"{}", {"Content-Type": "Application/JSON; x=y"})
         self.assertEqual(len(self.calls), 1)
 
+    def test_nesting_at_n_and_n_plus_one(self) -> None:
+        """What could be read but not sent on is refused; however many values lie side by side."""
+        for depth, sent in ((511, True), (512, False)):
+            deep = b'{"a":' + b"[" * depth + b"]" * depth + b"}"
+            client = self.ask(
+                "POST", "/api/v1/chats/run", deep, {"Content-Type": "application/json"}
+            )
+            if not sent:
+                self.refused(client, 400, "VALIDATION_FAILED")
+            self.assertEqual(len(self.calls), 1)
+        wide = b'{"a":[' + b",".join([b"[]"] * 1_000) + b"]}"
+        self.ask("POST", "/api/v1/chats/run", wide, {"Content-Type": "application/json"})
+        self.assertEqual(len(self.calls), 2)
+
     def test_envelope(self) -> None:
         """Executor-sensitive requests name their executor; a settings patch is the one allowed."""
         for method, path, body, status, code in (

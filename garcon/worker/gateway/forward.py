@@ -38,6 +38,8 @@ _encode = msgspec.json.Encoder().encode
 
 _NULL = msgspec.Raw(b"null")
 
+_NESTING = 512
+"""Deeper bodies are refused here: beyond twice that they can be read but no more encoded."""
 _GROWTH = 6
 """No character of a request takes more bytes than this when it is encoded once more."""
 
@@ -114,7 +116,19 @@ def _body(content: bytes) -> dict[str, Any] | None:
         raise validation("Malformed JSON") from None
     if not isinstance(body, dict):
         raise validation("A body must be a JSON object.")
+    if content.count(b"[") + content.count(b"{") > _NESTING and _nesting(body) > _NESTING:
+        raise validation(f"A body is nested at most {_NESTING} deep.")
     return body
+
+
+def _nesting(body: Any) -> int:
+    """Return how deep a decoded value is, level by level."""
+    depth, level = 0, [body]
+    while level:
+        depth += 1
+        inside = (one.values() if isinstance(one, dict) else one for one in level)
+        level = [each for some in inside for each in some if isinstance(each, dict | list)]
+    return depth
 
 
 def _check_size(request: BridgedRequest, incoming: Incoming, lane: Lane) -> None:

@@ -43,6 +43,14 @@ class LeaseTests(SynchronousTestCase):
         self.assertEqual(heard, [Ending.STOPPING])
         self.assertIs(lease.ended, Ending.STOPPING)
 
+    def test_who_watches_too_late_hears_at_once(self) -> None:
+        """No wait under an ended lease goes on."""
+        lease = Authority("x").lease("g1", False)
+        lease.end(Ending.REVOKED)
+        heard: list[Ending] = []
+        lease.watch(heard.append)
+        self.assertEqual(heard, [Ending.REVOKED])
+
     def test_forgotten_watchers_hear_nothing(self) -> None:
         """A wait that is over leaves nothing behind."""
         lease = Authority("x").lease("g1", False)
