@@ -39,7 +39,7 @@ class _Unit:
 class Transcript:
     """One chat's current view.  Reads show committed rows only, so nothing seen can be lost.
 
-    `fenced` names the damage once some was met; every later read and append fails the same way.
+    `fenced` names the damage once some was met; every later read fails the same way.
     """
 
     def __init__(
