@@ -21,7 +21,7 @@ from attrs import define, field
 
 from garcon.contract.version import VERSION
 from garcon.testing.certificates import make_authority
-from garcon.testing.claude_code import scripted_environment
+from garcon.testing.claude_code import NotInstalled, install, scripted_environment
 from garcon.testing.fleet import Finished, Fleet, Service, eventually, expect
 
 WORKER_PROMPT = "say I am on the worker.\nask uname -s\nsay Done, with your permission."
@@ -165,11 +165,13 @@ class Demo:
         expect(not left, f"processes are left: {left}")
 
 
-def _claude(fleet: Fleet) -> dict[str, str] | None:
-    """Start the pretend model server; return what makes Claude Code use it, None without Claude."""
-    binary = os.environ.get("CLAUDE_BINARY") or shutil.which("claude")
-    if binary is None:
-        return None
+def _claude(fleet: Fleet, show: Show) -> dict[str, str]:
+    """Find Claude Code and start the pretend model server; return what makes the one use the other.
+
+    Without one of the user's own it is the pinned one, which npm installs into a cache.
+    """
+    binary = os.environ.get("CLAUDE_BINARY") or shutil.which("claude") or install()
+    show.step(f"Claude Code is {binary}")
     script = fleet.root / "model.json"
     script.write_text(json.dumps(MODEL_SCRIPT))
     server = fleet.model_server(script)
@@ -188,7 +190,7 @@ def main(arguments: list[str]) -> int:
         "--agent",
         choices=("scripted", "claude"),
         default="scripted",
-        help="claude drives the installed Claude Code against a pretend model server",
+        help="claude drives the real Claude Code against a pretend model server",
     )
     agent: str = parser.parse_args(arguments).agent
     print(f"Garcon {VERSION}: one controller, one worker, one turn from each side")
@@ -197,14 +199,13 @@ def main(arguments: list[str]) -> int:
         with Fleet() as fleet:
             environment: dict[str, str] = {}
             if agent == "claude":
-                found = _claude(fleet)
-                if found is None:
-                    print("garcon demo: Claude Code is not installed here", file=sys.stderr)
-                    return 2
-                environment = found
+                environment = _claude(fleet, show)
                 show.step(f"a pretend model server is ready: {environment['ANTHROPIC_BASE_URL']}")
             model = "scripted" if agent == "scripted" else "sonnet"
             Demo(show, fleet, agent, model, environment).run()
+    except NotInstalled as error:
+        print(f"garcon demo: no Claude Code: {error}", file=sys.stderr)
+        return 2
     except AssertionError as error:
         print(f"garcon demo: {error}", *getattr(error, "__notes__", ()), sep="\n", file=sys.stderr)
         return 1
