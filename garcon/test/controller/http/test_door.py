@@ -360,6 +360,11 @@ class JsonTests(DoorCase):
         self.ask("PUT", f"{PATH}/app/settings")
         self.assertIsNone(self.calls[-1].body.ui)
 
+    def test_a_type_that_web_pages_may_send_unasked_is_not_json(self) -> None:
+        """The media type decides; what follows it does not."""
+        for kind in ("text/plain;application/json", "text/plain; x=application/json"):
+            self.assertIsNone(self.body_of(kind, b'{"ui":{"a":1}}'))
+
     def test_broken_json(self) -> None:
         """The fixed text of the contract."""
         for body in (b"{", b'{"a":\xff}', b"[" * 90):
