@@ -70,7 +70,7 @@ class Door:
             query=incoming.query,
             body=body,
             executor_id=admitted.match.executor_id,
-            base_url=base_url(incoming),
+            base_url=admitted.base_url,
         )
         if operation.route.mutation:
             work = self._shielded(work)
@@ -139,11 +139,3 @@ def is_unchanged(incoming: Incoming, answer: Answer) -> bool:
         return False
     wanted = tag.removeprefix("W/")
     return any(part.strip().removeprefix("W/") in (wanted, "*") for part in known.split(","))
-
-
-def base_url(incoming: Incoming) -> str | None:
-    """Return the base URL that a request itself suggests."""
-    host = incoming.header(b"host")
-    if host is None:
-        return None
-    return f"{'https' if incoming.secure else 'http'}://{host}"

@@ -33,10 +33,15 @@ NOT_FOUND = text_answer(404, "Not found")
 
 @frozen
 class Admitted:
-    """What admission found out, kept for the answer.  `match` is None for a health path."""
+    """What admission found out, kept for the answer.  `match` is None for a health path.
+
+    `base_url` is what the request itself suggests as the address that workers dial: None at a port
+    that takes none.
+    """
 
     match: Match | None
     principal: Principal | None
+    base_url: str | None = None
 
 
 def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing:
@@ -93,9 +98,11 @@ class ControllerPolicy:
         if match is None or not self._handlers.serves(match.operation.route.key):
             return NOT_FOUND
         try:
-            return Admission(self._body_limit, Admitted(match, self._judge(incoming, match)))
+            principal = self._judge(incoming, match)
         except GarconError as error:
             return outgoing(error, match.operation)
+        base = None if self._lane_resource is None else base_url(incoming)
+        return Admission(self._body_limit, Admitted(match, principal, base))
 
     def _judge(self, incoming: Incoming, match: Match) -> Principal | None:
         if self._stopping():
@@ -119,6 +126,14 @@ class ControllerPolicy:
         if self._stopping():
             return outgoing(shutting_down())
         return Upgrade(self._lane_resource)
+
+
+def base_url(incoming: Incoming) -> str | None:
+    """Return the base URL that a request itself suggests."""
+    host = incoming.header(b"host")
+    if host is None:
+        return None
+    return f"{'https' if incoming.secure else 'http'}://{host}"
 
 
 def shutting_down() -> GarconError:

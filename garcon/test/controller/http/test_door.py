@@ -211,6 +211,12 @@ class RoutingTests(DoorCase):
         self.ask("GET", f"{PATH}/executors", {"Host": "garcon.example:81"})
         self.assertEqual(self.calls[0].base_url, "http://garcon.example:81")
 
+    def test_the_commands_own_port_suggests_no_base(self) -> None:
+        """A worker that dialled it would find nothing there."""
+        self.site = self.make_site(None)
+        self.ask("GET", f"{PATH}/executors")
+        self.assertIsNone(self.calls[0].base_url)
+
     def test_a_handlers_error_is_the_envelope(self) -> None:
         """With its status and headers."""
         self.reply = GarconError("BUSY", "later", status=503, retryable=True, retry_after=3)
