@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from garcon.cli.discovery import prove
+from garcon.cli.discovery import PROOF_TIME, prove
 from garcon.cli.failures import (
     AUTHENTICATION,
     OPERATIONAL,
@@ -82,15 +82,16 @@ class GarconClient:
             failure.exit_status = OPERATIONAL
             raise failure from None
 
-    def verify(self) -> None:
-        """Check that the same process still leads to the same controller.
+    def verify(self, seconds: float = CONTEXT_TIME) -> None:
+        """Check that the same process still leads to the same controller; each of the two questions
+        takes at most `seconds`.
 
         Raises `RuntimeReplaced` when it does not; `ApiError` or `TransportFailure` when that
         cannot be told now.
         """
         try:
-            prove(self.endpoint, self.system)
-            live = _context(self.endpoint, self.system)
+            prove(self.endpoint, self.system, min(seconds, PROOF_TIME))
+            live = _context(self.endpoint, self.system, min(seconds, CONTEXT_TIME))
         except TransportFailure:
             if self.endpoint.was_replaced():
                 raise RuntimeReplaced("another process has taken the endpoint's place") from None
@@ -131,8 +132,8 @@ class GarconClient:
         return _request(self.endpoint, self.system, route.method, target, headers, data, time)
 
 
-def _context(endpoint: Endpoint, system: System) -> Context:
-    said = _request(endpoint, system, CLI_CONTEXT.method, CLI_CONTEXT.path, [], None, CONTEXT_TIME)
+def _context(endpoint: Endpoint, system: System, seconds: float = CONTEXT_TIME) -> Context:
+    said = _request(endpoint, system, CLI_CONTEXT.method, CLI_CONTEXT.path, [], None, seconds)
     instance, executor = said.get("serverInstanceId"), said.get("defaultExecutorId")
     name = said.get("workspaceName")
     if (

@@ -128,7 +128,7 @@ def _nothing_runs(root: ConfigRoot, runtime: str) -> str:
     )
 
 
-def prove(endpoint: Endpoint, system: System) -> None:
+def prove(endpoint: Endpoint, system: System, seconds: float = PROOF_TIME) -> None:
     """Make the endpoint prove that it holds the descriptor's secret, without showing that secret.
 
     Raises `RuntimeReplaced` for another instance or a wrong proof, `TransportFailure` when no
@@ -143,9 +143,7 @@ def prove(endpoint: Endpoint, system: System) -> None:
         [("Accept", "application/json")],
         None,
     )
-    answer = exchange(
-        endpoint.host, endpoint.port, request, PROOF_TIME, system.clock, _LARGEST_PROOF
-    )
+    answer = exchange(endpoint.host, endpoint.port, request, seconds, system.clock, _LARGEST_PROOF)
     if 300 <= answer.status < 400:
         raise BadAnswer("the endpoint redirects, which Garcon never does")
     if answer.status != 200:

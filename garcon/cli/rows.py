@@ -130,6 +130,8 @@ def _read(client: GarconClient, query: list[tuple[str, str]]) -> dict[str, Any]:
     attempt = 1
     while True:
         try:
+            if attempt > 1:
+                client.verify()
             return client.call(MESSAGES, query)
         except (ApiError, TransportFailure) as e:
             if attempt == ATTEMPTS or not may_retry(e):

@@ -110,9 +110,15 @@ def wait(invocation: Invocation) -> int:
     client = invocation.connect()
     deadline = client.system.clock() + timeout
     last = "it was not seen"
+    in_doubt = False
     while True:
         try:
             left = max(deadline - client.system.clock(), POLL_EVERY)
+            if in_doubt:
+                # Whoever answers now must prove itself before it is shown the capability again.
+                client.verify(left)
+                in_doubt = False
+                left = max(deadline - client.system.clock(), POLL_EVERY)
             executor = pick(executors(client, min(left, REQUEST_TIME)), executor_id)
             if not executor["enabled"]:
                 raise CommandFailure(EXECUTORS, f"executor {executor_id} is disabled", OPERATIONAL)
@@ -125,6 +131,7 @@ def wait(invocation: Invocation) -> int:
         except (ApiError, TransportFailure, RuntimeReplaced) as e:
             if isinstance(e, RuntimeReplaced) or not may_retry(e):
                 raise failure_of(e, EXECUTORS) from None
+            in_doubt = True
             last = e.said()
         if client.system.clock() + POLL_EVERY > deadline:
             text = f"executor {executor_id} was not ready within {timeout} s: {last}"

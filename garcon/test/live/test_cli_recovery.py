@@ -732,6 +732,31 @@ class ExecutorTests(RecoveryCase):
             self.assertEqual(status, self.garcon(*words))
             self.assertEqual(polls, len(self.fake.asked("GET /executors")))
 
+    def test_a_wait_in_doubt_wants_the_proof_again(self) -> None:
+        """After a lost answer another process may have the port: it is not shown the capability,
+        and its controller is not adopted.
+        """
+        ready = answer({"executors": [self.executor(availability="ready")]})
+
+        def strange() -> None:
+            self.fake.proves = lambda challenge: {
+                "schemaVersion": 1,
+                "instanceId": self.fake.instance_id,
+                "proof": "A" * 43,
+            }
+            self.fake.double.asked.clear()
+
+        for change in (strange, self.replaced):
+            self.fake.proves = None
+            self.fake.on("GET /executors", b"", ready)
+            self.machine.on_sleep = change
+            self.assertEqual(3, self.garcon("executor", "wait", WORKER, "--ready"))
+            self.assertIn("transport recovery:", self.err)
+            if change == strange:
+                asked = self.fake.double.asked
+                self.assertEqual(["/api/v1/runtime"], [a.path for a in asked])
+                self.assertNotIn("authorization", asked[0].headers)
+
     def test_revealing_into_a_file(self) -> None:
         """The file is new and private; an existing one is refused and kept."""
         said = {"connectionUrl": "wss://x#secret=s", "noTls": False, "allowUnverifiedTls": False}
