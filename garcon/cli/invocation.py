@@ -37,7 +37,11 @@ class Invocation:
         if self._root is None:
             from garcon.local.roots import ConfigRoot
 
-            self._root = ConfigRoot.chosen(self.parsed.text("config-dir"), self.system.environ)
+            option = self.parsed.text("config-dir")
+            if option is not None and not option.strip():
+                # Never the default instead: that may be another root altogether.
+                raise bad_arguments("--config-dir is blank")
+            self._root = ConfigRoot.chosen(option, self.system.environ)
         return self._root
 
     def connect(self) -> GarconClient:

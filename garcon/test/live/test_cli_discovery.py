@@ -160,6 +160,12 @@ class SelectionTests(DiscoveryCase):
         self.controller.double.asked.clear()
         self.assert_refused("GARCON_RUNTIME", status=2, GARCON_RUNTIME="both")
 
+    def test_a_blank_root_is_not_the_default_one(self) -> None:
+        """A flag that says nothing is a mistake (exit 2), also where a variable names a root."""
+        self.controller.publish(self.root)
+        for words in (("--config-dir", ""), ("--config-dir= ",)):
+            self.assert_refused("--config-dir is blank", "list", "agents", *words, status=2)
+
     def test_server_only_asserts(self) -> None:
         """The exact URL passes, any other fails, and it never selects the other role."""
         self.controller.publish(self.root)
