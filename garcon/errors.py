@@ -57,8 +57,10 @@ class CallError(GarconError):
     """A call over the link failed; `outcome` says what is known of it (control.md J.7).
 
     ``not-dispatched``: never reached the handler.  ``rejected``: refused by it.  ``unknown``: may
-    have run.
+    have run.  `lost_launch`: what became of it will be told on the producer relay.
     """
+
+    lost_launch = False
 
     def __init__(
         self, code: str, text: str, *, outcome: str, domain: str | None = None, **more: Any
@@ -82,6 +84,14 @@ class LaneLost(CallError):
             retryable=True,
         )
         self.reason = reason
+
+
+class LaunchLost(LaneLost):
+    """The session of a launch ended after it was sent; its handler goes on, if the worker has it,
+    and the producer relay tells what became of it (control.md J.8).
+    """
+
+    lost_launch = True
 
 
 class BadMessage(GarconError):

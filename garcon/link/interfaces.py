@@ -29,7 +29,8 @@ class CallContext:
     """What a handler knows of the call it serves.
 
     `session` is the lane session that carried the request and `generation` its primary's session
-    id.  The handler's Deferred is cancelled when the caller gives up or the session is lost.
+    id.  The handler's Deferred is cancelled when the caller gives up; when the session is lost, only
+    if the method's class is ``session``.
     """
 
     method: Method
@@ -119,6 +120,42 @@ class ILink(Interface):
     def current() -> ICapturedLink | None:
         """The generation that is connected now, or None."""
 
+    def call(
+        method: Method,
+        request: Struct | None,
+        *,
+        deadline: float | None = ...,
+        interactive: bool = False,
+    ) -> Deferred[Any]:
+        """Call on the method's own lane, as its continuity class has it (control.md J.8).
+
+        A ``session`` or ``launch`` call goes to the generation that is active now, or fails with
+        `CallError`, ``not-dispatched``, at once.  A launch whose session is lost after sending
+        fails with `LaunchLost`.
+
+        A ``journaled`` call outlives sessions.  While none is active it waits, if the link has
+        been up and is within its grace, and is ``not-dispatched`` when it could not be sent by its
+        dispatch deadline: its `deadline` less up to a second for the call itself; at most 20 s
+        after it was made when `interactive` or on bulk.  Once sent it is reconciled on the next
+        session of the same worker process; it ends ``unknown`` when that cannot tell of it, when
+        the worker was restarted, when the grace or the `deadline` is over and when the link is
+        closed.  `deadline` defaults to the method's, and to at most 20 s when `interactive`; None
+        is no timer.  Cancelling withdraws the call, on the next session if there is none.
+        """
+
+    def reconcile_primary() -> Deferred[None]:
+        """Controller: account for primary's lost calls on the present generation.
+
+        The owner does so once for each generation, after its installation calls and before it
+        resumes producers.  Fails with `LaneLost` when the generation ends meanwhile.
+        """
+
+    def activate() -> None:
+        """Controller: let `call` use the present generation from now on, what waits first.
+
+        Comes after `reconcile_primary`; nothing happens when that generation has ended meanwhile.
+        """
+
     def send_producer(seq: int, frame: Struct) -> bool:
         """Worker: queue one producer frame on primary; False when it is not admitted now (retry
         later).
@@ -137,10 +174,16 @@ class ILinkEvents(Interface):
     """What a link tells its owner, synchronously and in order."""
 
     def primary_installed(captured: ICapturedLink) -> None:
-        """A new generation is authenticated; installation calls may be made."""
+        """A new generation is authenticated; installation calls may be made.
+
+        A controller then installs it: describe, start integrations, `ILink.reconcile_primary`,
+        resume producers, `ILink.activate`.
+        """
 
     def primary_lost(captured: ICapturedLink, cause: str) -> None:
-        """That generation ended; its calls have been failed already."""
+        """That generation ended; its calls have been failed already, but for those that `ILink.call`
+        keeps for the next.
+        """
 
     def bulk_changed(phase: str) -> None:
         """The bulk life cycle moved."""
