@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 Direction = Literal["executor-connects", "controller-connects"]
+Availability = Literal["ready", "reconnecting", "offline"]
 
 
 class CliContext(Struct, frozen=True, rename="camel"):
@@ -54,7 +55,7 @@ class ExecutorSnapshot(Struct, frozen=True, rename="camel", kw_only=True):
     allow_controller_cli: bool
     allow_executor_management: bool
     direction: Direction | None
-    availability: Literal["ready", "reconnecting", "offline"]
+    availability: Availability
     bulk: BulkState | None
     instance_id: str | None
     project_base_path: str | None

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 from msgspec import Struct
 
-from garcon.contract import chats, executors, routes, settings
+from garcon.contract import chats, diagnostics, executors, routes, settings
 from garcon.contract.catalogs import CatalogQuery, CatalogReply
 from garcon.contract.routes import Route
 
@@ -51,6 +51,9 @@ UPDATE_EXECUTOR = Operation(
 )
 DELETE_EXECUTOR = Operation(routes.DELETE_EXECUTOR, executors.ExecutorList, no_store=True)
 REVEAL_CONNECTION = Operation(routes.REVEAL_CONNECTION, executors.Connection, no_store=True)
+EXECUTOR_DIAGNOSTICS = Operation(
+    routes.EXECUTOR_DIAGNOSTICS, diagnostics.ExecutorDiagnostics, no_store=True
+)
 
 MODELS = Operation(routes.MODELS, CatalogReply, query=CatalogQuery)
 READ_SETTINGS = Operation(routes.READ_SETTINGS, settings.SettingsSnapshot)

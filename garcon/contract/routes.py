@@ -67,6 +67,7 @@ CREATE_EXECUTOR = Route("POST", "/executors", mutation=True, management=True)
 UPDATE_EXECUTOR = Route("PATCH", "/executors/:executorId", mutation=True, management=True)
 DELETE_EXECUTOR = Route("DELETE", "/executors/:executorId", mutation=True, management=True)
 REVEAL_CONNECTION = Route("GET", "/executors/:executorId/connection", management=True)
+EXECUTOR_DIAGNOSTICS = Route("GET", "/executors/:executorId/diagnostics", management=True)
 
 MODELS = Route("GET", "/models")
 READ_SETTINGS = Route("GET", "/app/settings")

@@ -28,6 +28,7 @@ from garcon.controller.http.router import Router
 from garcon.controller.settings.snapshot import Settings
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
+from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import warn_without_nvx
 from garcon.local.descriptors import (
     Descriptor,
@@ -72,6 +73,7 @@ class Config:
     address: Address
     trust: Trust
     environment: Mapping[str, str] = field(repr=False)
+    proxies: ProxyRoutes = field(factory=ProxyRoutes)
     public_url: str | None = None
     public_host: str | None = None
     allowed_hosts: Sequence[str] = ()
@@ -125,6 +127,7 @@ class Controller:
             config.project_base,
             config.public_url,
             config.trust,
+            proxies=config.proxies,
         )
         self.chats = Chats(
             self.store, self.executors, self.instance_id, reactor, config.project_base

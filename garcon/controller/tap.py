@@ -20,6 +20,7 @@ from garcon.controller.http.listener import Address, is_loopback
 from garcon.controller.service import Config, Controller
 from garcon.errors import GarconError, StartupError
 from garcon.link.endpoints import Trust
+from garcon.link.proxy_route import ProxyRoutes
 from garcon.local.descriptors import clear
 from garcon.local.files import private_directory
 from garcon.local.leases import Lease, LeaseHeld
@@ -207,6 +208,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
             environment.get("SSL_CERT_FILE"), environment.get("SSL_CERT_DIR")
         ),
         environment=environment,
+        proxies=ProxyRoutes.from_environment(environment),
         public_url=public_url,
         public_host=None if public_url is None else urlsplit(public_url).hostname,
         allowed_hosts=options["allow-host"],

@@ -18,12 +18,27 @@ class Cause(StrEnum):
     SESSION_RETIRED = "session-retired"
     LOCAL_CLOSE = "local-close"
 
+    NAME_UNKNOWN = "name-unknown"
+    PROXY_FAILED = "proxy-failed"
     CONNECT_FAILED = "connect-failed"
     CONNECT_TIMEOUT = "connect-timeout"
     TLS_FAILED = "tls-failed"
     UPGRADE_REFUSED = "upgrade-refused"
     HANDSHAKE_TIMEOUT = "handshake-timeout"
     HANDSHAKE_FAILED = "handshake-failed"
+
+
+class Stage(StrEnum):
+    """How far a connection has come: what it waits for, or waited for when it failed."""
+
+    NAME = "name"
+    TCP = "tcp"
+    PROXY = "proxy"
+    TLS = "tls"
+    UPGRADE = "upgrade"
+    NOISE = "noise"
+    HELLO = "hello"
+    SESSION = "session"
 
 
 _LONGEST = 200

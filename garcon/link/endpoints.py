@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, cast
 from warnings import catch_warnings, simplefilter
 
 from attrs import field, frozen
@@ -22,7 +22,12 @@ from service_identity.exceptions import CertificateError
 from service_identity.pyopenssl import verify_hostname, verify_ip_address
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
-from twisted.internet.interfaces import IDelayedCall, IOpenSSLClientConnectionCreator
+from twisted.internet.error import ConnectingCancelledError, DNSLookupError, UnknownHostError
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IOpenSSLClientConnectionCreator,
+    IStreamClientEndpoint,
+)
 from twisted.internet.ssl import Certificate, CertificateOptions, trustRootFromCertificates
 from twisted.internet.ssl import platformTrust as platform_trust
 from twisted.python.failure import Failure
@@ -30,7 +35,10 @@ from zope.interface import implementer
 
 from garcon.contract.connection_url import Address, parse_address
 from garcon.errors import StartupError
-from garcon.link.causes import Cause
+from garcon.link.causes import Cause, Stage
+from garcon.link.proxy_route import Proxy, ProxyRoutes
+from garcon.link.resolving import Resolving
+from garcon.link.tunnel import ConnectEndpoint, ProxyFailed
 from garcon.link.websocket import LaneClientFactory
 from garcon.link.wire import IAttempt, IDialler, IWireUser
 
@@ -157,16 +165,31 @@ def judge_name(connection: SSL.Connection, host: str) -> str | None:
 @implementer(IDialler)
 @frozen
 class DialTarget:
-    """An address to dial, without its secret; both lanes use the same one."""
+    """An address to dial, without its secret; both lanes use the same one.
+
+    The proxy that `proxies` name for it is used, and is always verified; `allow_unverified_tls` is
+    about the address itself.
+    """
 
     url: str
     trust: Trust = field(factory=Trust)
     allow_unverified_tls: bool = False
+    proxies: ProxyRoutes = field(factory=ProxyRoutes)
     _address: Address = field(init=False, repr=False, eq=False)
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "_address", parse_address(self.url.partition("#")[0]))
         object.__setattr__(self, "url", self._address.url)
+
+    @property
+    def is_proxied(self) -> bool:
+        """See `IDialler`."""
+        return self._proxy is not None
+
+    @property
+    def _proxy(self) -> Proxy | None:
+        address = self._address
+        return self.proxies.to(address.host, address.port, is_tls=address.is_tls)
 
     def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
         """See `IDialler`."""
@@ -181,10 +204,33 @@ class DialTarget:
             address.is_tls,
             self._judge,
         )
-        endpoint: Any = HostnameEndpoint(reactor, address.host, address.port, timeout=_CONNECT_TIME)
+        proxy = self._proxy
+        attempt = _Attempt(reactor, factory, user, Stage.NAME if proxy is None else Stage.PROXY)
+        endpoint: Any
+        if proxy is None:
+            resolving = Resolving(reactor, attempt.resolved)
+            endpoint = HostnameEndpoint(
+                resolving, address.host, address.port, timeout=_CONNECT_TIME
+            )
+        else:
+            endpoint = self._through(reactor, proxy)
         if address.is_tls:
             endpoint = wrapClientTLS(_Connections(self._tls(), address.host), endpoint)
-        return _Attempt(reactor, endpoint, factory, user)
+        attempt.begin(endpoint)
+        return attempt
+
+    def _through(self, reactor: Any, proxy: Proxy) -> IStreamClientEndpoint:
+        way: Any = HostnameEndpoint(reactor, proxy.host, proxy.port, timeout=_CONNECT_TIME)
+        if proxy.is_tls:
+            way = wrapClientTLS(_Connections(self.trust.verifying(), proxy.host), way)
+        return ConnectEndpoint(
+            way,
+            self._address.host,
+            self._address.port,
+            proxy.authorization,
+            is_tls=proxy.is_tls,
+            judge=lambda transport: judge_name(transport.getHandle(), proxy.host),
+        )
 
     def _tls(self) -> CertificateOptions:
         return CertificateOptions() if self.allow_unverified_tls else self.trust.verifying()
@@ -200,13 +246,32 @@ class _Attempt:
     """One connection being made, and then made."""
 
     def __init__(
-        self, reactor: Any, endpoint: Any, factory: LaneClientFactory, user: IWireUser
+        self, reactor: Any, factory: LaneClientFactory, user: IWireUser, stage: Stage
     ) -> None:
-        self._endpoint = endpoint
+        self._reactor = reactor
         self._factory = factory
         self._user = user
+        self._endpoint: Any = None
         self._connecting: Deferred[Any] | None = None
-        self._timer: IDelayedCall | None = reactor.callLater(0, self._begin)
+        self._timer: IDelayedCall | None = None
+        self._reached = stage
+
+    def resolved(self) -> None:
+        """The name has been resolved, to whatever."""
+        self._reached = Stage.TCP
+
+    def begin(self, endpoint: IStreamClientEndpoint) -> None:
+        """Connect in the reactor's next turn."""
+        self._endpoint = endpoint
+        self._timer = self._reactor.callLater(0, self._begin)
+
+    @property
+    def stage(self) -> str:
+        """See `IAttempt`."""
+        made = self._factory.made
+        if made is None:
+            return self._reached
+        return Stage.UPGRADE if made.has_begun else Stage.TLS
 
     def _begin(self) -> None:
         self._timer = None
@@ -214,11 +279,17 @@ class _Attempt:
         d.addErrback(self._failed)
 
     def _failed(self, failure: Failure) -> None:
-        if failure.check(CancelledError):
+        cause = Cause.CONNECT_FAILED
+        if failure.check(CancelledError, ConnectingCancelledError):
             text = "the attempt was given up"
+        elif failure.check(ProxyFailed):
+            cause, text = Cause.PROXY_FAILED, cast(ProxyFailed, failure.value).text
+        elif failure.check(DNSLookupError, UnknownHostError):
+            self._reached = Stage.NAME
+            cause, text = Cause.NAME_UNKNOWN, "the address's name could not be resolved"
         else:
             text = f"the address could not be reached ({type(failure.value).__name__})"
-        self._user.wire_closed(Cause.CONNECT_FAILED, text)
+        self._user.wire_closed(cause, text)
 
     def abandon(self) -> None:
         """See `IAttempt`."""

@@ -27,6 +27,8 @@ from garcon.link.interfaces import Peer
 
 Role = Literal["controller", "worker"]
 
+_VERSION = re.compile(r"[A-Za-z0-9.+_-]{1,100}")
+_TOLD = re.compile(rf"one side is version ({_VERSION.pattern}) and ")
 _NONCE = re.compile(r"[0-9a-f]{64}")
 _NAME = 128
 
@@ -52,9 +54,10 @@ class Refusal(StrEnum):
 class Refused(GarconError):
     """This handshake ends here."""
 
-    def __init__(self, kind: Refusal, text: str) -> None:
+    def __init__(self, kind: Refusal, text: str, peer_version: str | None = None) -> None:
         super().__init__("HANDSHAKE_REFUSED", text)
         self.kind = kind
+        self.peer_version = peer_version
 
 
 class Hello(
@@ -152,7 +155,14 @@ def check_version(text: bytes | memoryview, version: str) -> None:
             Refusal.VERSION_MISMATCH,
             f"one side is version {version} and the other is not;"
             " upgrade controller and workers together",
+            hello.version if _VERSION.fullmatch(hello.version) else "unreadable",
         )
+
+
+def version_told(text: str) -> str | None:
+    """Return the version that a peer's refusal of ours names as its own."""
+    found = _TOLD.match(text)
+    return None if found is None else found[1]
 
 
 def _is_sound(hello: Hello) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
+from garcon.contract.diagnostics import LinkDiagnostics
 from garcon.contract.rpc import Lane, Method
 
 
@@ -29,8 +30,8 @@ class CallContext:
     """What a handler knows of the call it serves.
 
     `session` is the lane session that carried the request and `generation` its primary's session
-    id.  The handler's Deferred is cancelled when the caller gives up; when the session is lost, only
-    if the method's class is ``session``.
+    id.  The handler's Deferred is cancelled when the caller gives up, and when the session of a
+    ``session`` class call is lost.
     """
 
     method: Method
@@ -156,6 +157,15 @@ class ILink(Interface):
         Comes after `reconcile_primary`; nothing happens when that generation has ended meanwhile.
         """
 
+    def probe() -> Deferred[None]:
+        """Ask for a sign of life on each lane there is; fires when all have answered or ended.
+
+        The caller sets the deadline.
+        """
+
+    def diagnostics() -> LinkDiagnostics:
+        """Return what the link knows of itself: no address, no secret, no payload."""
+
     def send_producer(seq: int, frame: Struct) -> bool:
         """Worker: queue one producer frame on primary; False when it is not admitted now (retry
         later).
@@ -181,8 +191,8 @@ class ILinkEvents(Interface):
         """
 
     def primary_lost(captured: ICapturedLink, cause: str) -> None:
-        """That generation ended; its calls have been failed already, but for those that `ILink.call`
-        keeps for the next.
+        """That generation ended; its calls have been failed already, but for those that
+        `ILink.call` keeps for the next.
         """
 
     def bulk_changed(phase: str) -> None:

@@ -11,18 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from garcon.contract.connection_url import secret_bytes
+from garcon.contract.diagnostics import LaneDiagnostics, LinkDiagnostics
 from garcon.contract.rpc import METHODS, Lane, Method
 from garcon.deferreds import Waiters
 from garcon.errors import BadMessage
 from garcon.link.bulk import BulkState
 from garcon.link.calls import Slots
 from garcon.link.captured import Captured
-from garcon.link.causes import Cause
+from garcon.link.causes import Cause, Stage
+from garcon.link.diagnostics import LinkHistory, lane_diagnostics
 from garcon.link.frames import PRIMARY_ONLY, encode
 from garcon.link.handshake import Agreed, Hello, Mine, Refusal, Refused, Terms
 from garcon.link.interfaces import Handler, ICapturedLink, ILinkEvents
@@ -86,6 +88,7 @@ class Lanes:
         self._redial = Redial(self._settings.redial_delays, self._settings.redial_reset_after)
         self._redial_timer: IDelayedCall | None = None
         self._failures = Failures(self._settings.notice_every)
+        self._history = LinkHistory()
         self._started = False
         self._closed = False
         self._all_gone: Waiters[None] = Waiters()
@@ -106,6 +109,58 @@ class Lanes:
         """See `ILink`."""
         captured = self._captured
         return captured if captured is not None and captured.is_current else None
+
+    def probe(self) -> Deferred[None]:
+        """See `ILink`."""
+        sessions = [s for s in (self._primary_session, self._bulk) if s is not None]
+        return DeferredList([s.probe() for s in sessions]).addCallback(lambda _: None)
+
+    @property
+    def _primary_session(self) -> LaneSession | None:
+        return None if self._captured is None else self._captured.primary
+
+    def diagnostics(self) -> LinkDiagnostics:
+        """See `ILink`."""
+        history = self._history
+        controller_dials = (self._role == "controller") == (self._dial is not None)
+        return LinkDiagnostics(
+            dialled_by="controller" if controller_dials else "worker",
+            through_proxy=self._dial is not None and self._dial.is_proxied,
+            version=self._settings.version,
+            peer_version=history.peer_version,
+            outgoing_calls=self._shared.outgoing.used,
+            incoming_calls=self._shared.served.slots.used,
+            primary=self._diagnosed(
+                Lane.PRIMARY, self._primary_session, self._primary_phase(), self._redial_timer
+            ),
+            bulk=self._diagnosed(Lane.BULK, self._bulk, self.bulk_phase, self._bulk_redial_timer()),
+        )
+
+    def _diagnosed(
+        self, lane: Lane, session: LaneSession | None, phase: str, redial: IDelayedCall | None
+    ) -> LaneDiagnostics:
+        stages = [o.stage for o in self._openings if (o.lane or Lane.PRIMARY) is lane]
+        return lane_diagnostics(
+            self._history.of(lane),
+            None if session is None else session.state(),
+            phase,
+            stages[0] if stages and session is None else None,
+            None if redial is None else redial.getTime(),
+            self._reactor.seconds(),
+        )
+
+    def _primary_phase(self) -> str:
+        if self.current() is not None:
+            return "connected"
+        if self._closed or not self._started:
+            return "offline"
+        if any(opening.lane is not Lane.BULK for opening in self._openings):
+            return "connecting"
+        return "listening" if self._dial is None else "waiting"
+
+    def _bulk_redial_timer(self) -> IDelayedCall | None:
+        """Return what will begin the next bulk attempt, on the side that begins them."""
+        return None
 
     def start(self) -> None:
         """Begin to dial, if this side dials."""
@@ -195,6 +250,7 @@ class Lanes:
             raise Refused(Refusal.NOT_GRANTED, "this bulk lane is no longer wanted")
         self._openings.discard(opening)
         self._sockets.discard(opening)
+        self._history.agreed(agreed.lane)
         session = LaneSession(self, self._shared, agreed, wire, cipher, opening.ticket)
         self._sockets.add(session)
         if agreed.lane is Lane.PRIMARY:
@@ -236,8 +292,11 @@ class Lanes:
     def opening_failed(self, opening: Opening, kind: str, text: str) -> None:
         """See `OpeningOwner`."""
         self._openings.discard(opening)
-        lane = Lane.PRIMARY if opening.terms is None else opening.terms.lane
-        self._note(lane, kind, text)
+        lane = opening.lane or Lane.PRIMARY
+        if opening.peer_version is not None:
+            self._history.peer_version = opening.peer_version
+        self._history.of(lane).attempts += 1
+        self._note(lane, kind, text, opening.stage)
         if opening.terms is None:
             return
         if lane is Lane.PRIMARY:
@@ -351,12 +410,14 @@ class Lanes:
             self._redial_timer.cancel()
             self._redial_timer = None
 
-    def _note(self, lane: Lane, kind: str, text: str) -> None:
+    def _note(self, lane: Lane, kind: str, text: str, stage: str = Stage.SESSION) -> None:
+        now = self._reactor.seconds()
+        self._history.of(lane).failed(str(kind), stage, text, now)
         if lane is Lane.BULK:
             self.bulk_error = (str(kind), text)
         else:
             self.last_error = (str(kind), text)
-        log, tell = self._failures.note(kind, self._reactor.seconds())
+        log, tell = self._failures.note(kind, now)
         if log:
             self._log.warn(
                 "executor {executor}: {lane} lane: {kind}: {text} (so far {count})",

@@ -24,6 +24,7 @@ from garcon.contract.rpc import (
 )
 from garcon.errors import BadMessage, LimitExceeded
 from garcon.link import calls, frames
+from garcon.link.bulk import Phase
 from garcon.link.causes import Cause
 from garcon.link.handshake import Hello, Terms
 from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents
@@ -100,6 +101,9 @@ class ControllerLink(Lanes):
         self._limit_step(self._settings.bulk_step)
         self._tell_phase()
         self._say(frames.BulkPrepare(session_id))
+
+    def _bulk_redial_timer(self) -> IDelayedCall | None:
+        return self._bulk_timer if self._bulk_state.phase is Phase.RECONNECTING else None
 
     def _limit_step(self, seconds: float | None) -> None:
         """Give the present step its time; None ends the last step's."""

@@ -14,7 +14,7 @@ from attrs import define, field
 from zope.interface import implementer
 
 from garcon.contract.connection_url import new_secret
-from garcon.link.causes import Cause
+from garcon.link.causes import Cause, Stage
 from garcon.link.interfaces import Handler, ILinkEvents
 from garcon.link.lanes import Lanes
 from garcon.link.link import ControllerLink, WorkerLink
@@ -35,6 +35,7 @@ class MemoryWire:
     is_over: bool = False
     is_black_hole: bool = False
     sent: int = 0
+    stage: str = Stage.TCP
 
     def send(self, record: bytes) -> None:
         """See `IWire`."""
@@ -143,6 +144,7 @@ class MemoryDialler:
 
     network: MemoryNetwork
     target: Lanes | None = None
+    is_proxied: bool = False
 
     def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
         """See `IDialler`."""

@@ -14,11 +14,22 @@ from zope.interface import implementer
 
 from garcon.contract.connection_url import secret_bytes
 from garcon.contract.limits import HANDSHAKE_FRAME
+from garcon.contract.rpc import Lane
 from garcon.errors import GarconError
-from garcon.link.causes import Cause, safe_notice
+from garcon.link.causes import Cause, Stage, safe_notice
 from garcon.link.fragments import WHOLE
 from garcon.link.frames import Close, decode, encode
-from garcon.link.handshake import Agreed, Answering, Dialling, Judge, Mine, Refusal, Refused, Terms
+from garcon.link.handshake import (
+    Agreed,
+    Answering,
+    Dialling,
+    Judge,
+    Mine,
+    Refusal,
+    Refused,
+    Terms,
+    version_told,
+)
 from garcon.link.noise import HANDSHAKE_MESSAGE, Cipher, HandshakeFailed
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IAttempt, ITicket, IWire, IWireUser
@@ -63,6 +74,8 @@ class Opening:
         self.ticket = ticket
         self.attempt: IAttempt | None = None
         self.is_over = False
+        self.peer_version: str | None = None
+        """The peer's version, where it was seen not to be ours."""
         self._wire: IWire | None = None
         self._side: Dialling | Answering | None = None
         self._cipher: Cipher | None = None
@@ -71,6 +84,21 @@ class Opening:
             self._timer = clock.callLater(
                 settings.connect_time, self._too_late, Cause.CONNECT_TIMEOUT
             )
+
+    @property
+    def lane(self) -> Lane | None:
+        """Which lane it is to become, as far as that is known."""
+        if self.terms is not None:
+            return self.terms.lane
+        hello = None if self._side is None else self._side.peer_hello
+        return None if hello is None else hello.lane
+
+    @property
+    def stage(self) -> str:
+        """How far it has come."""
+        if self._wire is None:
+            return Stage.UPGRADE if self.attempt is None else self.attempt.stage
+        return Stage.HELLO if self._side is not None else Stage.NOISE
 
     def wire_opened(self, wire: IWire) -> None:
         """Begin the encrypted handshake; the whole of it has one deadline."""
@@ -100,6 +128,7 @@ class Opening:
         try:
             self._take(record)
         except Refused as refused:
+            self.peer_version = refused.peer_version
             self.refuse(refused.kind, refused.text)
         except HandshakeFailed:
             self.fail(
@@ -157,6 +186,8 @@ class Opening:
     def _close_received(self, text: memoryview) -> None:
         notice = decode(text)
         assert isinstance(notice, Close)
+        if notice.kind == Refusal.VERSION_MISMATCH:
+            self.peer_version = version_told(notice.text)
         self.fail(*safe_notice(notice.kind, notice.text))
 
     def refuse(self, kind: Refusal, text: str) -> None:

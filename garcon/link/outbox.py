@@ -49,13 +49,23 @@ class Outbox:
         """See `ILaneSession`."""
         return self._queue.queued_bytes
 
+    @property
+    def queued_messages(self) -> int:
+        """How many texts wait, or are on their way."""
+        return self._queue.messages
+
+    @property
+    def oldest(self) -> float | None:
+        """When the text was admitted that has waited longest."""
+        return self._queue.oldest
+
     def offer(self, text: bytes, kind: Kind, *, needs_number: bool = False) -> Item | None:
         """Admit a text; `flush` sends it."""
-        return self._queue.offer(text, kind, needs_number=needs_number)
+        return self._queue.offer(text, kind, needs_number=needs_number, now=self._clock.seconds())
 
     def send(self, text: bytes, kind: Kind) -> bool:
         """Admit a text and send what can be sent; False when it is not admitted now."""
-        if not self.is_open or self._queue.offer(text, kind) is None:
+        if not self.is_open or self.offer(text, kind) is None:
             return False
         self.flush()
         return True

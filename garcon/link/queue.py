@@ -10,7 +10,9 @@ gets its sequence number when its first record leaves.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from enum import Enum
+from itertools import chain
 
 from attrs import define, field
 
@@ -50,7 +52,10 @@ class Item:
     needs_number: bool = False
     progress: Progress = Progress.WAITING
     offset: int = 0
+    number: int = 0
+    """The sequence number that a request got."""
     after: list[Item] = field(factory=list)
+    since: float = 0.0
 
 
 @define(eq=False)
@@ -127,7 +132,24 @@ class LaneQueue:
         self._next_number = 1
         self.queued_bytes = 0
 
-    def offer(self, text: bytes, kind: Kind, *, needs_number: bool = False) -> Item | None:
+    @property
+    def messages(self) -> int:
+        """How many texts wait, or are on their way."""
+        return sum(item.progress is not Progress.REMOVED for item in self._waiting())
+
+    @property
+    def oldest(self) -> float | None:
+        """When the text was offered that has waited longest, None when none waits."""
+        return min(
+            (i.since for i in self._waiting() if i.progress is not Progress.REMOVED), default=None
+        )
+
+    def _waiting(self) -> Iterator[Item]:
+        return chain(self._whole, self._stream)
+
+    def offer(
+        self, text: bytes, kind: Kind, *, needs_number: bool = False, now: float = 0.0
+    ) -> Item | None:
         """Admit a text, or return None when there is no room for it now.
 
         A text over the message limit is never admitted; `fits` tells beforehand.
@@ -135,7 +157,7 @@ class LaneQueue:
         size = len(text) + (SEQUENCE_ROOM if needs_number else 0)
         if size > limits.MESSAGE or not self._budget.admits(self._lane, kind, size):
             return None
-        item = Item(text, kind, size, needs_number)
+        item = Item(text, kind, size, needs_number, since=now)
         self._budget.take(self._lane, item)
         self.queued_bytes += size
         if size > limits.FRAGMENT or kind is Kind.PRODUCER:
@@ -146,7 +168,7 @@ class LaneQueue:
 
     def offer_behind(self, text: bytes, item: Item) -> None:
         """Send a small text behind `item`, which has left the line but may still be on its way."""
-        follower = Item(text, Kind.SMALL, len(text))
+        follower = Item(text, Kind.SMALL, len(text), since=item.since)
         self._budget.take(self._lane, follower)
         self.queued_bytes += follower.charged
         if item.progress is Progress.SENDING:
@@ -199,6 +221,7 @@ class LaneQueue:
     def _begin(self, item: Item) -> None:
         if item.needs_number:
             item.text = numbered(item.text, self._next_number)
+            item.number = self._next_number
             self._next_number += 1
 
     def _release(self, item: Item) -> None:

@@ -11,17 +11,19 @@ from typing import Any, Protocol
 
 from attrs import define
 from msgspec import UNSET, Struct, UnsetType
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from garcon.contract.rpc import Lane, Method
+from garcon.deferreds import Waiters
 from garcon.errors import BadMessage, GarconError, LaneLost
 from garcon.link import calls, frames
 from garcon.link.asking import Asking
 from garcon.link.calls import Slots
 from garcon.link.causes import Cause, safe_notice
+from garcon.link.diagnostics import RoundTrip, SessionState
 from garcon.link.fragments import Joiner
 from garcon.link.handshake import Agreed
 from garcon.link.interfaces import ILaneSession
@@ -94,6 +96,8 @@ class LaneSession:
         self._cipher = cipher
         self._ticket = ticket
         self._joiner = Joiner()
+        self._round_trip = RoundTrip()
+        self._probed: Waiters[None] = Waiters()
         self._outbox = Outbox(
             agreed.lane,
             shared.budget,
@@ -154,11 +158,40 @@ class LaneSession:
         """Send an encoded frame that is not part of a call; False when it is not admitted now."""
         return self._outbox.send(text, kind)
 
+    def state(self) -> SessionState:
+        """Return what the link's diagnostics tell of this session."""
+        outbox = self._outbox
+        return SessionState(
+            self.began,
+            self.liveness.heard,
+            self._round_trip.latest,
+            outbox.queued_bytes,
+            outbox.queued_messages,
+            outbox.oldest,
+        )
+
+    def probe(self) -> Deferred[None]:
+        """Ask the peer for a sign of life; fires when it has come or the session has ended."""
+        if not self.is_open:
+            return succeed(None)
+        answered = self._probed.wait()
+        if not self._round_trip.is_open:
+            self._ping(self._clock.seconds())
+        return answered
+
+    def _ping(self, now: float) -> None:
+        self._round_trip.asked(now)
+        self._outbox.send(frames.PING, Kind.SMALL)
+
+    def _ponged(self) -> None:
+        self._round_trip.answered(self._clock.seconds())
+        self._probed.fire(None)
+
     def beat(self, now: float) -> None:
         """See `liveness.Watched`."""
         match self.liveness.check(now, self._wire.buffered):
             case Beat.PING:
-                self._outbox.send(frames.PING, Kind.SMALL)
+                self._ping(now)
             case Beat.PONG:
                 self._outbox.send(frames.PONG, Kind.SMALL)
             case Beat.DEAD:
@@ -206,7 +239,9 @@ class LaneSession:
             self._outbox.send(frames.PONG, Kind.SMALL)
         elif kind is frames.Close:
             self._end(*safe_notice(frame.kind, frame.text))
-        elif kind is not frames.Pong:  # having come is all that a pong is for
+        elif kind is frames.Pong:
+            self._ponged()
+        else:
             self._owner.frame_received(self, frame)
 
     def wire_writable(self) -> None:
@@ -242,4 +277,5 @@ class LaneSession:
         self._owner.lane_fenced(self)
         self._serving.end()
         self._asking.fail(text)
+        self._probed.fire(None)
         self._owner.lane_lost(self, kind, text)

@@ -298,7 +298,8 @@ class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignor
     """A dialled lane.  Over TLS nothing is sent before the server's certificate has been judged."""
 
     _refused: str | None = None
-    _began = False
+    has_begun = False
+    """Whether the upgrade was asked for."""
     http_status_line = ""
 
     def connectionMade(self) -> None:
@@ -315,7 +316,7 @@ class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignor
             self.abort()
 
     def _begin(self) -> None:
-        self._began = True
+        self.has_begun = True
         super().connectionMade()
 
     def onConnecting(self, details: object) -> ConnectingRequest:
@@ -330,7 +331,7 @@ class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignor
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Autobahn knows nothing of a connection that it never began."""
         self._lost = reason
-        if self._began:
+        if self.has_begun:
             super().connectionLost(reason)
         else:
             self.onClose(False, None, None)

@@ -48,12 +48,16 @@ class IWireUser(Interface):
 class IDialler(Interface):
     """Can reach one peer, over and over."""
 
+    is_proxied: bool = Attribute("Whether a proxy lies on the way.")
+
     def dial(reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
         """Begin to connect; `user` hears how it went, never before this returns."""
 
 
 class IAttempt(Interface):
     """A connection being made."""
+
+    stage: str = Attribute("How far it has come: a `causes.Stage` up to the upgrade.")
 
     def abandon() -> None:
         """End the attempt, or the wire it made; `wire_closed` follows."""

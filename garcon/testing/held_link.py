@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from garcon.contract import rpc
+from garcon.contract.diagnostics import LaneDiagnostics, LinkDiagnostics
 from garcon.contract.rpc import Lane, Method
 from garcon.contract.runs import ExecutorDescription, RunEvent
 from garcon.errors import LaneLost
@@ -92,6 +93,22 @@ class HeldLink:
 
     def current(self) -> ICapturedLink | None:
         return self._now
+
+    def probe(self) -> Deferred[None]:
+        return succeed(None)
+
+    def diagnostics(self) -> LinkDiagnostics:
+        """Tell of nothing but whether something is connected."""
+        return LinkDiagnostics(
+            dialled_by="worker",
+            through_proxy=False,
+            version="held",
+            peer_version=None,
+            outgoing_calls=0,
+            incoming_calls=0,
+            primary=LaneDiagnostics(phase="listening" if self._now is None else "connected"),
+            bulk=LaneDiagnostics(phase=self.bulk_phase),
+        )
 
     def send_producer(self, seq: int, frame: Struct) -> bool:
         raise AssertionError("only a worker sends these")

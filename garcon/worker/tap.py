@@ -23,6 +23,7 @@ from garcon.link.admission import Admission
 from garcon.link.endpoints import DialTarget, Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
 from garcon.link.link import WorkerLink
+from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import LaneResource
 from garcon.local.descriptors import clear
 from garcon.local.leases import Lease
@@ -209,7 +210,12 @@ def _ends(
         trust = Trust.from_environment(
             environment.get("SSL_CERT_FILE"), environment.get("SSL_CERT_DIR")
         )
-        target = DialTarget(options.dial.address.url, trust, options["allow-unverified-tls"])
+        target = DialTarget(
+            options.dial.address.url,
+            trust,
+            options["allow-unverified-tls"],
+            ProxyRoutes.from_environment(environment),
+        )
         return options.dial.secret, target, None
     pair = options["tls-cert"], options["tls-private-key"]
     tls = None if pair[0] is None else server_identity(*pair)

@@ -14,10 +14,11 @@ from garcon.link.admission import Admission
 from garcon.link.endpoints import DialTarget, Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
 from garcon.link.link import ControllerLink
+from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import Acceptor, LaneResource
 
 
-def controller_links(reactor: Any, runtime_id: str, trust: Trust) -> OpenLink:
+def controller_links(reactor: Any, runtime_id: str, trust: Trust, proxies: ProxyRoutes) -> OpenLink:
     """Return what opens the link of an executor: dialled by us, or waiting to be dialled."""
 
     def opened(
@@ -25,7 +26,9 @@ def controller_links(reactor: Any, runtime_id: str, trust: Trust) -> OpenLink:
     ) -> ILink:
         dial = None
         if isinstance(record.connection, Outbound):
-            dial = DialTarget(record.connection.target_url, trust, record.allow_unverified_tls)
+            dial = DialTarget(
+                record.connection.target_url, trust, record.allow_unverified_tls, proxies
+            )
         link = ControllerLink(reactor, record.id, record.secret, runtime_id, events, handlers, dial)
         link.start()
         return link

@@ -18,6 +18,7 @@ from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.bridge import access_denied, unavailable
+from garcon.contract.diagnostics import ExecutorDiagnostics
 from garcon.contract.executors import BulkState, ExecutorSnapshot, LastError, MachineServices
 from garcon.contract.runs import ExecutorDescription
 from garcon.controller.executors.authority import Authority, Ending, Lease
@@ -134,6 +135,26 @@ class RemoteExecutor:
         phase = "offline" if self._link is None else self._link.bulk_phase
         state = bulk_availability(phase)
         return BulkState(state, None if state == "ready" else self._bulk_error)
+
+    @property
+    def link(self) -> ILink | None:
+        """The link there is now, connected or not."""
+        return self._link
+
+    def diagnostics(self) -> ExecutorDiagnostics:
+        """Return what the snapshot does not carry."""
+        record, link = self.record, self._link
+        return ExecutorDiagnostics(
+            id=record.id,
+            label=record.label,
+            enabled=record.enabled,
+            allow_controller_cli=record.allow_controller_cli,
+            allow_executor_management=record.allow_executor_management,
+            direction=record.direction,
+            availability=self.availability,
+            last_error=None if self._is_ready else self._last_error,
+            link=None if link is None else link.diagnostics(),
+        )
 
     def require_ready(self) -> None:
         """Raise ``EXECUTOR_UNAVAILABLE`` unless new work can start here."""

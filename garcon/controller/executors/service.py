@@ -17,6 +17,7 @@ from garcon.contract.connection_url import parse_public_base
 from garcon.contract.executors import ExecutorSnapshot, MachineServices
 from garcon.contract.ids import LOCAL
 from garcon.controller.executors.authority import Ending, Lease
+from garcon.controller.executors.diagnostics import DiagnosticsOperation
 from garcon.controller.executors.interfaces import Availability, IExecutors, IExecutorUse
 from garcon.controller.executors.links import controller_links, lane_resource
 from garcon.controller.executors.operations import ExecutorOperations
@@ -34,6 +35,7 @@ from garcon.deferreds import Tasks
 from garcon.errors import GarconError, StartupError
 from garcon.link.endpoints import Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
+from garcon.link.proxy_route import ProxyRoutes
 from garcon.local.files import write_private
 from garcon.runtime.interfaces import IExecutorRuntime
 
@@ -58,6 +60,7 @@ class Executors:
         public_url: str | None,
         trust: Trust,
         *,
+        proxies: ProxyRoutes | None = None,
         open_link: OpenLink | None = None,
         write: Callable[[str, bytes], None] = write_private,
         random: Callable[[int], bytes] = os.urandom,
@@ -69,7 +72,9 @@ class Executors:
         self._local_runtime = local_runtime
         self._project_base = project_base
         self.public_base = None if not public_url else _public_base(public_url)
-        self._open_link = open_link or controller_links(reactor, server_instance_id, trust)
+        self._open_link = open_link or controller_links(
+            reactor, server_instance_id, trust, proxies or ProxyRoutes()
+        )
         self._random = random
         self._new_id = new_id
         self._timestamp = timestamp or _now
@@ -110,6 +115,7 @@ class Executors:
     def register(self, handlers: Handlers) -> None:
         """Serve the executor operations."""
         ExecutorOperations(self, self._random, self._new_id).register(handlers)
+        DiagnosticsOperation(self._reactor, self._known, self.may_manage).register(handlers)
 
     def lane_resource(self) -> IResource:
         """Return what serves ``/executor/<uuid>``."""
