@@ -7,7 +7,7 @@ from __future__ import annotations
 from attrs import define
 
 from garcon.contract import limits
-from garcon.contract.rpc import Lane
+from garcon.contract.rpc import RECONCILE, Lane
 from garcon.errors import BadMessage, CallError, GarconError
 from garcon.link.frames import ErrorObject
 
@@ -62,6 +62,32 @@ class Slots:
         self.bulk_used -= lane is Lane.BULK
 
 
+class Exemptions:
+    """Which installation calls of one session run outside the budget: each pair of method and
+    integration once at a time, on bulk only the reconciliation.
+    """
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._pairs: set[tuple[str, str]] = set()
+
+    def take(self, method: str, integration_id: str) -> bool:
+        """Whether such a call is exempt now; `free` gives that back."""
+        pair = (method, integration_id)
+        if (
+            pair in self._pairs
+            or len(self._pairs) >= INSTALLATION_CALLS
+            or (self._lane is Lane.BULK and method != RECONCILE.name)
+        ):
+            return False
+        self._pairs.add(pair)
+        return True
+
+    def free(self, method: str, integration_id: str) -> None:
+        """The call has ended."""
+        self._pairs.discard((method, integration_id))
+
+
 class Numbers:
     """The sequence numbers of the requests a session receives.
 
@@ -86,6 +112,10 @@ class Numbers:
             self._expected += 2
         else:
             raise BadMessage("a request has a wrong number")
+
+    def has(self, seq: int) -> bool:
+        """Whether the request of this number has come."""
+        return 0 < seq < self._expected and seq != self._missing
 
     def assembled_other(self) -> None:
         """Something else than a request was assembled, so no number may be missing."""

@@ -7,11 +7,12 @@ receiver.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
+from garcon.contract.limits import ACK_IDS
 from garcon.errors import BadMessage
 
 NULL = Raw(b"null")
@@ -65,6 +66,10 @@ class Acknowledgement(Struct, frozen=True, rename="camel"):
 
 class ProducerAck(Frame, frozen=True, tag="producer-ack", kw_only=True):
     acknowledgements: list[Acknowledgement]
+
+
+class ReplyAck(Frame, frozen=True, tag="reply-ack"):
+    ids: Annotated[list[str], Meta(max_length=ACK_IDS)]
 
 
 class BulkPrepare(Frame, frozen=True, tag="bulk-prepare", forbid_unknown_fields=True):
@@ -123,6 +128,7 @@ _decode = msgspec.json.Decoder(
     | Cancel
     | Producer
     | ProducerAck
+    | ReplyAck
     | BulkPrepare
     | BulkPrepared
     | BulkConnect

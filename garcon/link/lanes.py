@@ -9,6 +9,7 @@ calls fail, then primary's calls fail, and only then others are told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal
 
 from twisted.internet.defer import Deferred, DeferredList, succeed
@@ -26,11 +27,13 @@ from garcon.link.captured import Captured
 from garcon.link.causes import Cause, Stage
 from garcon.link.diagnostics import LinkHistory, lane_diagnostics
 from garcon.link.frames import PRIMARY_ONLY, encode
+from garcon.link.grace import Grace
 from garcon.link.handshake import Agreed, Hello, Mine, Refusal, Refused, Terms
 from garcon.link.interfaces import Handler, ICapturedLink, ILinkEvents
 from garcon.link.liveness import heart_of
 from garcon.link.noise import Cipher
 from garcon.link.opening import Opening
+from garcon.link.outliving import Outliving
 from garcon.link.queue import Kind, SendBudget
 from garcon.link.redial import Failures, Redial
 from garcon.link.serving import Served
@@ -57,6 +60,7 @@ class Lanes:
         dial: IDialler | None,
         settings: LinkSettings | None,
         methods: Mapping[str, Method] | None,
+        outliving: Outliving | None = None,
     ) -> None:
         secret_bytes(
             secret
@@ -76,7 +80,14 @@ class Lanes:
             self._settings,
             SendBudget(),
             Slots(),
-            Served(role, METHODS if methods is None else methods, handlers, builtin, Slots()),
+            Served(
+                role,
+                METHODS if methods is None else methods,
+                handlers,
+                builtin,
+                Slots(),
+                outliving,
+            ),
             heart_of(reactor),
         )
         self._captured: Captured | None = None
@@ -92,6 +103,10 @@ class Lanes:
         self._started = False
         self._closed = False
         self._all_gone: Waiters[None] = Waiters()
+        self._graces = {
+            lane: Grace(reactor, self._settings.grace, partial(self._grace_over, lane))
+            for lane in Lane
+        }
 
     # -- ILink --
 
@@ -171,14 +186,30 @@ class Lanes:
         """See `ILink`.  Fires when every socket is gone."""
         self._closed = True
         self._stop_redial()
+        for grace in self._graces.values():
+            grace.end()
         for opening in list(self._openings):
             self._openings.discard(opening)
             opening.abandon()
         if self._captured is not None:
             self._captured.primary.end(Cause.LOCAL_CLOSE, cause)
+        self._forget_lost(*Lane)
         if not self._sockets:
             return succeed(None)
         return self._all_gone.wait()
+
+    def _is_in_grace(self) -> bool:
+        """Whether calls of this link may still find the session they belong to."""
+        return not self._closed and (
+            self.current() is not None or self._graces[Lane.PRIMARY].is_running
+        )
+
+    def _grace_over(self, lane: Lane) -> None:
+        self._forget_lost(*(Lane if lane is Lane.PRIMARY else (lane,)))
+
+    def _forget_lost(self, *lanes: Lane) -> None:
+        """Nothing of the ended sessions of these lanes can be regained any more."""
+        raise NotImplementedError
 
     # -- connections --
 
@@ -336,6 +367,8 @@ class Lanes:
     def lane_lost(self, session: LaneSession, kind: str, text: str) -> None:
         """See `SessionOwner`."""
         lived = self._reactor.seconds() - session.began
+        if not self._closed:
+            self._graces[session.lane].begin()
         if session.lane is Lane.BULK:
             if self._bulk_state.session_id == session.session_id:
                 self._note(Lane.BULK, kind, text)

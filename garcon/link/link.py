@@ -3,37 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct
-from twisted.internet.defer import Deferred, succeed
+from msgspec import UNSET, Struct, UnsetType
+from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract.rpc import (
     RECONCILE,
-    CallState,
+    Continuity,
     Lane,
     Method,
     ProducerFrame,
     ReconcileCalls,
-    ReconciledCalls,
 )
-from garcon.errors import BadMessage, LimitExceeded
+from garcon.deferreds import returns_deferred
+from garcon.errors import BadMessage, CallError, LaneLost, LimitExceeded
 from garcon.link import calls, frames
 from garcon.link.bulk import Phase
 from garcon.link.causes import Cause
+from garcon.link.continuing import Continuing
 from garcon.link.handshake import Hello, Terms
 from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents
 from garcon.link.lanes import Lanes
+from garcon.link.outliving import Outliving
+from garcon.link.parked import KeptBytes
 from garcon.link.queue import Kind, fits
 from garcon.link.redial import Redial
 from garcon.link.session import LaneSession
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IDialler
+
+
+class _Stage(Enum):
+    """How far the owner has come with the present generation."""
+
+    INSTALLING = "installing"
+    RECONCILING = "reconciling"
+    RECONCILED = "reconciled"
+    ACTIVE = "active"
 
 
 @implementer(ILink)
@@ -68,6 +80,97 @@ class ControllerLink(Lanes):
         )
         self._bulk_redial = Redial(self._settings.redial_delays, self._settings.redial_reset_after)
         self._bulk_timer: IDelayedCall | None = None
+        self._runtime_id_before: str | None = None
+        self._stage = _Stage.INSTALLING
+        kept = KeptBytes()
+        self._continuing = {
+            lane: Continuing(
+                lane,
+                reactor,
+                self._shared.outgoing,
+                kept,
+                self._is_in_grace,
+                longest_wait=self._settings.bulk_wait if lane is Lane.BULK else None,
+                reserve=self._settings.dispatch_reserve,
+                retry=self._settings.retry,
+            )
+            for lane in Lane
+        }
+
+    def call(
+        self,
+        method: Method,
+        request: Struct | None,
+        *,
+        deadline: float | UnsetType | None = UNSET,
+        interactive: bool = False,
+    ) -> Deferred[Any]:
+        """See `ILink`."""
+        if method.continuity is Continuity.JOURNALED and method.lane is not None:
+            most = self._settings.interactive_wait if interactive else None
+            seconds = method.deadline if deadline is UNSET else deadline
+            if deadline is UNSET and most is not None:
+                seconds = most if seconds is None else min(seconds, most)
+            return self._continuing[method.lane].call(method, request, seconds, most)
+        captured = self._captured
+        if (
+            captured is None
+            or not captured.is_current
+            or not (self._stage is _Stage.ACTIVE or method.installation)
+        ):
+            return fail(LaneLost("it is not connected", outcome="not-dispatched"))
+        return captured.call(method, request, deadline=deadline)
+
+    @returns_deferred
+    async def reconcile_primary(self) -> None:
+        """See `ILink`."""
+        captured = self._captured
+        if captured is None or not captured.is_current:
+            raise LaneLost("it is not connected", outcome="not-dispatched")
+        assert self._stage is _Stage.INSTALLING, "once for each generation"
+        self._stage = _Stage.RECONCILING
+        session = captured.primary
+        try:
+            await self._continuing[Lane.PRIMARY].reconcile(session, RECONCILE.deadline)
+        except CallError as error:
+            self._not_reconciled(session, error)
+            raise
+        if session.is_open:
+            self._stage = _Stage.RECONCILED
+
+    def activate(self) -> None:
+        """See `ILink`."""
+        captured = self._captured
+        if captured is None or not captured.is_current:
+            return
+        assert self._stage is _Stage.RECONCILED, "reconcile_primary comes first"
+        self._stage = _Stage.ACTIVE
+        self._graces[Lane.PRIMARY].end()
+        self._continuing[Lane.PRIMARY].activated(captured.primary)
+        if captured.bulk is not None:
+            self._continuing[Lane.BULK].activated(captured.bulk)
+
+    def _install_primary(self, session: LaneSession) -> None:
+        before, self._runtime_id_before = self._runtime_id_before, session.peer.runtime_id
+        self._stage = _Stage.INSTALLING
+        if before not in (None, session.peer.runtime_id):
+            self._forget_lost(*Lane)
+        super()._install_primary(session)
+
+    def lane_lost(self, session: LaneSession, kind: str, text: str) -> None:
+        """See `SessionOwner`."""
+        self._continuing[session.lane].deactivated()
+        super().lane_lost(session, kind, text)
+
+    def _activate(self, session: LaneSession) -> None:
+        self._graces[Lane.BULK].end()
+        super()._activate(session)
+        if session.is_open and self._stage is _Stage.ACTIVE:
+            self._continuing[Lane.BULK].activated(session)
+
+    def _forget_lost(self, *lanes: Lane) -> None:
+        for lane in lanes:
+            self._continuing[lane].give_up("the worker that knew of the call is gone")
 
     def send_producer(self, seq: int, frame: Struct) -> bool:
         """Only a worker produces."""
@@ -141,10 +244,9 @@ class ControllerLink(Lanes):
 
     def _bulk_attached(self, session: LaneSession) -> None:
         self._limit_step(self._settings.bulk_reconciling)
-        # Nothing of an earlier session is kept yet, so there is nothing to name.
-        d = session.call(RECONCILE, ReconcileCalls(), None)
+        d = self._continuing[Lane.BULK].reconcile(session, None)
         d.addCallbacks(
-            lambda _: self._reconciled(session), lambda f: self._not_reconciled(session, f)
+            lambda _: self._reconciled(session), lambda f: self._not_reconciled(session, f.value)
         )
 
     def _reconciled(self, session: LaneSession) -> None:
@@ -155,7 +257,7 @@ class ControllerLink(Lanes):
             self._tell_phase()
             self._say(frames.BulkActivate(session.session_id))
 
-    def _not_reconciled(self, session: LaneSession, failure: Failure) -> None:
+    def _not_reconciled(self, session: LaneSession, error: BaseException | None) -> None:
         if session.is_open:
             session.end(Cause.SESSION_RETIRED, "its calls could not be reconciled")
 
@@ -212,6 +314,7 @@ class WorkerLink(Lanes):
         settings: LinkSettings | None = None,
         methods: Mapping[str, Method] | None = None,
     ) -> None:
+        outliving = Outliving(reactor, (settings or LinkSettings()).retry)
         super().__init__(
             reactor,
             "worker",
@@ -220,11 +323,45 @@ class WorkerLink(Lanes):
             runtime_id,
             events,
             handlers,
-            {RECONCILE.name: _keep_nothing},
+            {RECONCILE.name: self._answer_reconciliation},
             dial,
             settings,
             methods,
+            outliving,
         )
+        self._outliving = outliving
+
+    def call(
+        self,
+        method: Method,
+        request: Struct | None,
+        *,
+        deadline: float | UnsetType | None = UNSET,
+        interactive: bool = False,
+    ) -> Deferred[Any]:
+        """See `ILink`.  What a worker asks lives no longer than its session."""
+        captured = self._captured
+        if captured is None or not captured.is_current:
+            return fail(LaneLost("it is not connected", outcome="not-dispatched"))
+        return captured.call(method, request, deadline=deadline)
+
+    def reconcile_primary(self) -> Deferred[None]:
+        """Only a controller reconciles."""
+        raise AssertionError("a worker is asked to reconcile")
+
+    def activate(self) -> None:
+        """Only a controller installs sessions."""
+        raise AssertionError("a worker serves primary at once")
+
+    def _answer_reconciliation(
+        self, request: ReconcileCalls, context: CallContext
+    ) -> Deferred[Any]:
+        self._graces[context.lane].end()
+        return self._outliving.reconcile(request, context)
+
+    def _forget_lost(self, *lanes: Lane) -> None:
+        for lane in lanes:
+            self._outliving.give_up(lane)
 
     def send_producer(self, seq: int, frame: Struct) -> bool:
         """See `ILink`.  Raises `LimitExceeded` for a frame that no message can hold."""
@@ -285,8 +422,3 @@ class WorkerLink(Lanes):
         if session_id is not None and self._bulk_state.lost(session_id):
             self._tell_phase()
             self._say(frames.BulkLost(session_id))
-
-
-def _keep_nothing(request: ReconcileCalls, context: CallContext) -> Deferred[Any]:
-    """Answer a reconciliation where no replies are kept: of lost calls nothing is known."""
-    return succeed(ReconciledCalls([CallState(call.id, "unknown") for call in request.calls]))

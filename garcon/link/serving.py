@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 from attrs import define
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import CancelledError, fail
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -16,9 +16,10 @@ from garcon.contract.ids import is_uuid4
 from garcon.contract.rpc import Continuity, Method
 from garcon.errors import BadMessage, GarconError
 from garcon.link import calls, frames
-from garcon.link.calls import Numbers, Slots
+from garcon.link.calls import Exemptions, Numbers, Slots
 from garcon.link.interfaces import CallContext, Guarded, Handler, ILaneSession
 from garcon.link.outbox import Outbox
+from garcon.link.outliving import Outliving, Running
 from garcon.link.queue import Kind, fits
 
 
@@ -32,6 +33,8 @@ class Served:
     builtin: Mapping[str, Handler]
     """Handlers of the link's own, for methods that nobody else serves."""
     slots: Slots
+    outliving: Outliving | None = None
+    """Keeps journaled calls, where such are served."""
 
     def find(self, name: str) -> tuple[Method, Handler]:
         """Return a method of this side's and its handler, or raise what its caller gets."""
@@ -47,16 +50,6 @@ class Served:
         return method, handler
 
 
-@define(eq=False)
-class _Running:
-    """A call whose handler has not settled.  `wanted`: its caller still waits."""
-
-    id: str
-    method: Method
-    work: Deferred[Any] | None = None
-    wanted: bool = True
-
-
 class Serving:
     """Knows which handlers run for one session.  `is_active`: ordinary calls are taken."""
 
@@ -69,24 +62,43 @@ class Serving:
         self._served = served
         self._outbox = outbox
         self._numbers = Numbers()
-        self._running: dict[str, _Running] = {}
+        self._exemptions = Exemptions(session.lane)
+        self._outliving = served.outliving
+        self._running: dict[str, Running] = {}
 
     def request_received(self, frame: frames.Request, whole: bool, assembling: bool) -> None:
         """Begin a call, or refuse it."""
         self._numbers.request(frame.seq, whole=whole, assembling=assembling)
-        if not is_uuid4(frame.id) or frame.id in self._running:
+        session = self._session
+        if (
+            not is_uuid4(frame.id)
+            or frame.id in self._running
+            or (self._outliving is not None and self._outliving.knows(session.lane, frame.id))
+        ):
             raise BadMessage("a request has a wrong id")
         try:
             method, handler = self._admit(frame.method)
             request = _decoded(method, frame.request)
-            if not self._served.slots.take(self._session.lane, method.installation):
+            exempt = method.installation and self._exemptions.take(
+                frame.method, frame.integration_id
+            )
+            if not self._served.slots.take(session.lane, exempt):
+                if exempt:
+                    self._exemptions.free(frame.method, frame.integration_id)
                 raise calls.busy()
         except GarconError as error:
-            self._send_error(frame.id, calls.error_object(error))
+            self._refuse(frame, error)
             return
-        session = self._session
         context = CallContext(method, session.lane, session.peer, session, self._generation)
-        running = self._running[frame.id] = _Running(frame.id, method)
+        running = self._running[frame.id] = Running(
+            frame.id,
+            method,
+            session.session_id,
+            self._outbox,
+            self._running,
+            exempt,
+            frame.integration_id,
+        )
         try:
             work = handler(request, context)
         except Exception:
@@ -106,12 +118,13 @@ class Serving:
             raise calls.refusal(calls.EXECUTOR_BUSY, "this lane is not active yet", retryable=True)
         return method, handler
 
-    def _settled(self, result: Any, running: _Running) -> None:
+    def _settled(self, result: Any, running: Running) -> None:
         """A handler has ended: its slot is free, and its caller hears of it if it still waits."""
-        self._served.slots.free(self._session.lane, running.method.installation)
-        if self._running.get(running.id) is running:
-            del self._running[running.id]
-        if not running.wanted or not self._outbox.is_open:
+        self._served.slots.free(self._session.lane, running.exempt)
+        if running.exempt:
+            self._exemptions.free(running.method.name, running.integration_id)
+        running.settled()
+        if not running.wanted or not (running.outbox.is_open or self._is_kept(running.method)):
             if isinstance(result, Failure) and not result.check(CancelledError, GarconError):
                 self._log.failure(
                     "{method} failed after its caller had gone",
@@ -121,13 +134,21 @@ class Serving:
             return
         try:
             if isinstance(result, Failure):
-                self._send_error(running.id, self._failed(result, running.method))
+                self._send_error(running, self._failed(result, running.method))
             else:
-                self._send_result(running.id, result)
+                self._send_result(running, result)
         except Exception:
-            self._send_error(running.id, self._failed(Failure(), running.method))
+            self._send_error(running, self._failed(Failure(), running.method))
 
-    def _send_result(self, call_id: str, value: Any) -> None:
+    def _is_kept(self, method: Method) -> bool:
+        return self._outliving is not None and method.continuity is Continuity.JOURNALED
+
+    def _send(self, running: Running, text: bytes, kind: Kind) -> bool:
+        if self._outliving is not None and running.method.continuity is Continuity.JOURNALED:
+            return self._outliving.reply(self._session.lane, running, text, kind)
+        return self._outbox.send(text, kind)
+
+    def _send_result(self, running: Running, value: Any) -> None:
         if isinstance(value, Guarded):
             encoded = frames.encode(value.value)
             judged = value.guard(len(encoded))
@@ -135,10 +156,10 @@ class Serving:
                 encoded = frames.encode(judged)
         else:
             encoded = frames.encode(value)
-        text = frames.result(call_id, encoded)
+        text = frames.result(running.id, encoded)
         if not fits(text):
             raise calls.refusal(calls.REPLY_LOST, "the answer is too large", outcome="unknown")
-        if not self._outbox.send(text, Kind.ORDINARY):
+        if not self._send(running, text, Kind.ORDINARY):
             raise calls.refusal(
                 calls.REPLY_LOST, "there was no room for the answer", outcome="unknown"
             )
@@ -157,32 +178,58 @@ class Serving:
             )
         return calls.internal(incident)
 
-    def _send_error(self, call_id: str, error: frames.ErrorObject) -> None:
-        text = frames.encode(frames.Error(id=call_id, error=error))
-        if len(text) > calls.LARGEST_ERROR:
-            text = frames.encode(frames.Error(id=call_id, error=calls.shortened(error)))
-        self._outbox.send(text, Kind.SMALL)
+    def _send_error(self, running: Running, error: frames.ErrorObject) -> None:
+        self._send(running, _error_text(running.id, error), Kind.SMALL)
+
+    def _refuse(self, frame: frames.Request, error: GarconError) -> None:
+        """Answer a call that reached no handler."""
+        text = _error_text(frame.id, calls.error_object(error))
+        method = self._served.methods.get(frame.method)
+        if method is not None and self._is_kept(method) and method.served_by == self._served.role:
+            session = self._session
+            refused = Running(frame.id, method, session.session_id, self._outbox, {})
+            self._send(refused, text, Kind.SMALL)
+        else:
+            self._outbox.send(text, Kind.SMALL)
 
     def cancel_received(self, call_id: str) -> None:
         """The caller gave up."""
         running = self._running.get(call_id)
         if running is not None:
-            _cancel(running)
+            running.cancel()
+        elif self._outliving is not None:
+            self._outliving.cancelled(self._session.lane, call_id)
+
+    def replies_acknowledged(self, ids: list[str]) -> None:
+        """The caller has these replies."""
+        if self._outliving is None:
+            raise BadMessage("a frame of the wrong direction")
+        self._outliving.acknowledged(self._session.lane, ids)
+
+    def adopt(self, running: Running) -> None:
+        """Answer a call of an earlier session."""
+        running.session = self._session.session_id
+        running.outbox = self._outbox
+        running.home = self._running
+        self._running[running.id] = running
 
     def end(self) -> None:
         """The session has ended: what was only for its caller is cancelled, the rest goes on."""
+        if self._outliving is not None:
+            session = self._session
+            self._outliving.session_ended(
+                session.lane, session.session_id, self._numbers, self._running
+            )
         for running in list(self._running.values()):
             if running.method.continuity is Continuity.SESSION:
-                _cancel(running)
+                running.cancel()
 
 
-def _cancel(running: _Running) -> None:
-    # The slot stays taken until the handler has really settled; cancelling it once more would only
-    # disturb what it still has to do.
-    if running.wanted:
-        running.wanted = False
-        if running.work is not None:
-            running.work.cancel()
+def _error_text(call_id: str, error: frames.ErrorObject) -> bytes:
+    text = frames.encode(frames.Error(id=call_id, error=error))
+    if len(text) > calls.LARGEST_ERROR:
+        text = frames.encode(frames.Error(id=call_id, error=calls.shortened(error)))
+    return text
 
 
 def _decoded(method: Method, request: msgspec.Raw) -> Any:

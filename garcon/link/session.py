@@ -20,6 +20,7 @@ from garcon.contract.rpc import Lane, Method
 from garcon.deferreds import Waiters
 from garcon.errors import BadMessage, GarconError, LaneLost
 from garcon.link import calls, frames
+from garcon.link.acks import Acks
 from garcon.link.asking import Asking
 from garcon.link.calls import Slots
 from garcon.link.causes import Cause, safe_notice
@@ -30,6 +31,7 @@ from garcon.link.interfaces import ILaneSession
 from garcon.link.liveness import Beat, Heart, Liveness
 from garcon.link.noise import Cipher, HandshakeFailed, RecordLimit
 from garcon.link.outbox import Outbox
+from garcon.link.outliving import Running
 from garcon.link.queue import Kind, SendBudget
 from garcon.link.serving import Served, Serving
 from garcon.link.settings import LinkSettings
@@ -108,7 +110,17 @@ class LaneSession:
             settings.burst,
             self._key_used_up,
         )
-        self._asking = Asking(agreed.lane, self._outbox, shared.outgoing, clock)
+        # Only workers keep replies.
+        self._acks: Acks | None = None
+        if self._role == "controller":
+            self._acks = Acks(self._outbox, clock, settings.ack_batch)
+        self.asking = self._asking = Asking(
+            agreed.lane,
+            self._outbox,
+            shared.outgoing,
+            clock,
+            None if self._acks is None else self._acks.add,
+        )
         self._serving = Serving(self, agreed.generation, shared.served, self._outbox)
         if agreed.lane is Lane.PRIMARY:
             self.activate()
@@ -153,6 +165,10 @@ class LaneSession:
             raise calls.refusal(calls.METHOD_UNKNOWN, f"{method.name} is served by this side")
         if not self.admits and not method.installation:
             raise LaneLost("this lane is not active yet", outcome="not-dispatched")
+
+    def adopt(self, running: Running) -> None:
+        """Answer a call of an earlier session's from now on."""
+        self._serving.adopt(running)
 
     def send_frame(self, text: bytes, kind: Kind) -> bool:
         """Send an encoded frame that is not part of a call; False when it is not admitted now."""
@@ -235,6 +251,8 @@ class LaneSession:
             self._asking.error_received(frame)
         elif kind is frames.Cancel:
             self._serving.cancel_received(frame.id)
+        elif kind is frames.ReplyAck:
+            self._serving.replies_acknowledged(frame.ids)
         elif kind is frames.Ping:
             self._outbox.send(frames.PONG, Kind.SMALL)
         elif kind is frames.Close:
@@ -270,6 +288,8 @@ class LaneSession:
         self.is_open = False
         self._heart.remove(self)
         self._outbox.close(notice)
+        if self._acks is not None:
+            self._acks.close_timer()
         if kind == Cause.LIVENESS_TIMEOUT:
             self._wire.abort()
         else:

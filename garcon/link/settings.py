@@ -25,6 +25,15 @@ class LinkSettings:
     bulk_wait: float = limits.BULK_WAIT
     bulk_step: float = limits.BULK_STEP
     bulk_reconciling: float = limits.BULK_RECONCILING
+    grace: float = limits.GRACE
+    """How long after its loss a lane's calls are kept for the next session."""
+    newer_grace: float = limits.NEWER_GRACE
+    """How long a worker keeps a run that a newer session has not resumed."""
+    interactive_wait: float = limits.INTERACTIVE_WAIT
+    dispatch_reserve: float = limits.DISPATCH_RESERVE
+    ack_batch: float = limits.ACK_BATCH
+    retry: float = limits.RETRY
+    """When to try again what found no room in the queue."""
     notice_every: float = 1.0
     """At most one failure notice to the owner in this time."""
     burst: int = 128 * limits.KIB
