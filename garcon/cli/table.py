@@ -217,6 +217,15 @@ _ALL = (
         ),
     ),
     Command(
+        "executor doctor",
+        "<id>",
+        "Explain why an executor's link is down, phase by phase",
+        "executor_doctor",
+        options=(JSON,),
+        notes="Exit status 0 when the executor is ready, 3 otherwise. No address and no secret is"
+        " shown.",
+    ),
+    Command(
         "executor connection-url",
         "",
         "Reveal the connection URL of the worker that listens on this machine",
