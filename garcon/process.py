@@ -35,6 +35,7 @@ from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
+from garcon.stalls import watch
 
 STOP_WITHIN = 13.0
 """A stop that takes longer is given up: whoever stops us waits 15 s (existing-clients.md)."""
@@ -469,6 +470,7 @@ def run_in_foreground(
     """
     options.parseOptions(list(argv))
     use_monotonic_clock(reactor)
+    watch(reactor)
     log = LineLog(sys.stderr, options["log-level"])
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
     service = make_service(options, reactor)

@@ -42,6 +42,7 @@ from garcon.process import (
     whole_number,
 )
 from garcon.runtime.executor import agents_for
+from garcon.stalls import watch
 from garcon.web.certificates import server_identity
 
 LEASE_WAIT = 3.0
@@ -173,6 +174,7 @@ def makeService(options: Options, reactor: Any = None) -> Role:
 
         reactor = installed
         use_monotonic_clock(reactor)
+        watch(reactor)
     # A worker's secret is not a controller's business, least of all its children's.
     take_variable("GARCON_CONTROLLER_URL")
     leases: list[Lease] = []

@@ -44,6 +44,7 @@ from garcon.process import (
     whole_number,
 )
 from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.stalls import watch
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
@@ -235,6 +236,7 @@ def makeService(options: Options) -> Role:
     from twisted.internet import reactor
 
     use_monotonic_clock(reactor)
+    watch(reactor)
     return under_twistd(make_service(options, reactor))
 
 
