@@ -1,1 +1,1 @@
-"""Benches that a person starts: `python -m garcon.testing.bench bridge|cli [--json FILE]`."""
+"""Benches that a person starts: `python -m garcon.testing.bench bridge|cli|link [--json FILE]`."""

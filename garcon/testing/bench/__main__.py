@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
-from garcon.testing.bench import bridge, command
+from garcon.testing.bench import bridge, command, link
+
+BENCHES: dict[str, Callable[..., int]] = {
+    "bridge": bridge.run,
+    "cli": command.run,
+    "link": link.run,
+}
 
 
 def main(arguments: list[str]) -> int:
     """Run the bench that is named."""
     parser = argparse.ArgumentParser(prog="python -m garcon.testing.bench", description=__doc__)
-    parser.add_argument("bench", choices=("bridge", "cli"))
+    parser.add_argument("bench", choices=tuple(BENCHES))
     parser.add_argument("--json", metavar="FILE", help="also write the rows here")
     parser.add_argument("--rounds", type=int, metavar="N", help="measure so often")
     options = parser.parse_args(arguments)
-    run = bridge.run if options.bench == "bridge" else command.run
+    run = BENCHES[options.bench]
     return run(options.json, options.rounds) if options.rounds else run(options.json)
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+_WIDEST = 140
+
 
 def percentile(values: Sequence[float], fraction: float) -> float:
     """Return the nearest-rank percentile of values that are not none."""
@@ -88,10 +90,22 @@ class Samples:
             rows.append(row)
         return table(["", *self._metrics], rows)
 
+    def listed(self) -> str:
+        """Return the same with a line for each value, for targets that have few metrics in
+        common.
+        """
+        rows = [
+            [f"{target}: {metric}", *map(number, (statistics.median(v), min(v), max(v)))]
+            for (target, metric), v in self._values.items()
+        ]
+        return table(["", "median", "lowest", "highest"], rows)
+
 
 @frozen
 class Aim:
-    """A metric that has a name, and a ratio to its peer that it should not exceed."""
+    """A metric that has a name, and a ratio to its peer that it should not exceed; or, with
+    `least`, not fall short of.
+    """
 
     name: str
     target: str
@@ -99,6 +113,15 @@ class Aim:
     metric: str
     unit: str
     aim: float
+    least: bool = False
+
+    @property
+    def wanted(self) -> str:
+        """What the ratio should be."""
+        return f"{'at least' if self.least else 'at most'} {number(self.aim)}"
+
+    def _met(self, ratio: float) -> bool:
+        return ratio >= self.aim if self.least else ratio <= self.aim
 
     def row(self, samples: Samples) -> dict[str, Any]:
         """Return the JSON row; without the peer there is no ratio and the aim is neither."""
@@ -111,29 +134,63 @@ class Aim:
             "peerValue": samples.median(self.peer, self.metric),
             "ratio": ratio,
             "aim": self.aim,
-            "met": None if ratio is None else ratio <= self.aim,
+            "met": None if ratio is None else self._met(ratio),
             "rounds": samples.rounds(self.target, self.metric),
         }
 
 
-def report(bench: str, samples: Samples, aims: Sequence[Aim], file: str | None) -> None:
+@frozen
+class Bound:
+    """A metric that has a name, and a value that it should not exceed, whatever others need."""
+
+    name: str
+    target: str
+    metric: str
+    unit: str
+    aim: float
+
+    @property
+    def wanted(self) -> str:
+        """What the value should be."""
+        return f"at most {number(self.aim)} {self.unit}"
+
+    def row(self, samples: Samples) -> dict[str, Any]:
+        """Return the JSON row, with the keys of an aim that has a peer."""
+        value = samples.median(self.target, self.metric)
+        return {
+            "metric": self.name,
+            "value": value,
+            "unit": self.unit,
+            "peer": None,
+            "peerValue": None,
+            "ratio": None,
+            "aim": self.aim,
+            "met": None if value is None else value <= self.aim,
+            "rounds": samples.rounds(self.target, self.metric),
+        }
+
+
+def report(bench: str, samples: Samples, aims: Sequence[Aim | Bound], file: str | None) -> None:
     """Print the table and the aims; write the JSON when a file is named."""
     rows = [aim.row(samples) for aim in aims]
-    print(f"\n{samples.shown()}\n")
+    shown = samples.shown()
+    if len(shown.partition("\n")[0]) > _WIDEST:
+        shown = samples.listed()
+    print(f"\n{shown}\n")
     words = {True: "met", False: "NOT MET", None: "not measured"}
     print(
         table(
-            ["aim", "value", "peer", "ratio", "at most", "verdict"],
+            ["aim", "value", "peer", "ratio", "wanted", "verdict"],
             [
                 [
-                    f"{row['metric']} (to {row['peer']})",
+                    row["metric"] + (f" (to {row['peer']})" if row["peer"] else ""),
                     f"{number(row['value'])} {row['unit']}",
-                    f"{number(row['peerValue'])} {row['unit']}",
+                    f"{number(row['peerValue'])} {row['unit']}" if row["peer"] else "-",
                     number(row["ratio"]),
-                    number(row["aim"]),
+                    aim.wanted,
                     words[row["met"]],
                 ]
-                for row in rows
+                for aim, row in zip(aims, rows, strict=True)
             ],
         )
     )
