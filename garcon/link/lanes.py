@@ -358,6 +358,8 @@ class Lanes:
 
     def lane_fenced(self, session: LaneSession) -> None:
         """See `SessionOwner`."""
+        if not self._closed:
+            self._graces[session.lane].begin()
         if session is self._bulk:
             self._bulk = None
         elif session.lane is Lane.PRIMARY:
@@ -367,8 +369,6 @@ class Lanes:
     def lane_lost(self, session: LaneSession, kind: str, text: str) -> None:
         """See `SessionOwner`."""
         lived = self._reactor.seconds() - session.began
-        if not self._closed:
-            self._graces[session.lane].begin()
         if session.lane is Lane.BULK:
             if self._bulk_state.session_id == session.session_id:
                 self._note(Lane.BULK, kind, text)

@@ -10,6 +10,7 @@ from typing import Any
 from attrs import define, field
 from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract.rpc import RECONCILE, Continuity, Lane, Method
@@ -33,6 +34,8 @@ def _method(name: str, lane: Lane | None, served_by: Any, **more: Any) -> Method
 ECHO = _method("test.echo", Lane.PRIMARY, "worker")
 HELD = _method("test.held", Lane.PRIMARY, "worker", continuity=Continuity.SESSION)
 LAUNCH = _method("test.launch", Lane.PRIMARY, "worker", continuity=Continuity.LAUNCH)
+KEPT = _method("test.kept", Lane.PRIMARY, "worker")
+KEPT_BULK = _method("test.keptBulk", Lane.BULK, "worker")
 FETCH = _method("test.fetch", Lane.BULK, "worker")
 EITHER = _method("test.either", None, "worker")
 REFUSE = _method("test.refuse", Lane.PRIMARY, "worker")
@@ -46,7 +49,7 @@ METHODS = {
     m.name: m
     for m in (
         *(ECHO, HELD, LAUNCH, FETCH, EITHER, REFUSE, BREAK, GUARD, NESTED),
-        *(ASK, ASK_BULK, MISSING, RECONCILE),
+        *(ASK, ASK_BULK, MISSING, RECONCILE, KEPT, KEPT_BULK),
     )
 }
 
@@ -97,6 +100,8 @@ class WorkerSide:
     cancelled: list[str] = field(factory=list)
     guard_sizes: list[int] = field(factory=list)
     guard: Callable[[int, Text], Any] = lambda size, value: value
+    after_cancel: Callable[[Failure], Any] = lambda f: f
+    """What a held handler still does when it is cancelled."""
 
     def handlers(self) -> dict[str, Handler]:
         return {
@@ -105,6 +110,8 @@ class WorkerSide:
             FETCH.name: self.fetch,
             HELD.name: self.hold,
             LAUNCH.name: self.hold,
+            KEPT.name: self.hold,
+            KEPT_BULK.name: self.hold,
             REFUSE.name: self.refuse,
             BREAK.name: self.break_down,
             GUARD.name: self.guarded,
@@ -119,6 +126,7 @@ class WorkerSide:
 
     def hold(self, request: Text, context: CallContext) -> Deferred[Any]:
         d: Deferred[Any] = Deferred(lambda _: self.cancelled.append(request.text))
+        d.addErrback(lambda f: self.after_cancel(f))
         self.held.append((request, context, d))
         return d
 
