@@ -128,7 +128,8 @@ class Lanes:
     def probe(self) -> Deferred[None]:
         """See `ILink`."""
         sessions = [s for s in (self._primary_session, self._bulk) if s is not None]
-        return DeferredList([s.probe() for s in sessions]).addCallback(lambda _: None)
+        probes = [s.probe() for s in sessions]
+        return DeferredList(probes, consumeErrors=True).addCallback(lambda _: None)
 
     @property
     def _primary_session(self) -> LaneSession | None:
