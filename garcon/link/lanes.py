@@ -88,7 +88,7 @@ class Lanes:
                 Slots(),
                 outliving,
             ),
-            heart_of(reactor),
+            heart_of(reactor, self._settings.slept),
         )
         self._captured: Captured | None = None
         self._bulk: LaneSession | None = None

@@ -4,10 +4,16 @@ them.
 A side pings only when it has authenticated nothing from the peer for `ping_every`, and gives the
 peer up after `dead_after`.  A side that only receives says a word unasked at the same pace, because
 its peer, busy sending, may have a ping of its own far back behind a slow socket.
+
+While a machine is suspended its monotonic clock stands still, so that a link which the peer has
+long given up looks fresh.  The heart notices by another clock that went on, and each lane is put to
+the test at once: a ping, and `ping_every` to be heard of.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -37,6 +43,11 @@ class Liveness:
         self.heard = now
         self.spoke = now
         self._pinged = now
+        self._tested: float | None = None
+
+    def test(self, now: float) -> None:
+        """A ping goes out now, whose answer decides."""
+        self._pinged = self._tested = now
 
     def check(self, now: float, buffered: int) -> Beat:
         """Decide; `buffered` is what the socket has not taken yet, behind which a ping would
@@ -45,6 +56,11 @@ class Liveness:
         silent = now - self.heard
         if silent >= self.dead_after:
             return Beat.DEAD
+        if self._tested is not None:
+            if self.heard > self._tested:
+                self._tested = None
+            elif now - self._tested >= self.ping_every:
+                return Beat.DEAD
         if buffered >= SOCKET_BUFFER:
             return Beat.NOTHING
         if silent >= self.ping_every:
@@ -64,14 +80,28 @@ class Watched(Protocol):
     def beat(self, now: float) -> None:
         """Check the lane and act."""
 
+    def woken(self, now: float) -> None:
+        """The machine was suspended: put the lane to the test."""
+
+
+_SLEPT = 1.0
+"""So many seconds between the two clocks are no inaccuracy."""
+
+
+def machine_slept() -> float:
+    """Return how long this machine has been suspended since it was started."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - time.clock_gettime(time.CLOCK_MONOTONIC)
+
 
 class Heart:
     """One timer for all lanes of a process (`decisions.md` 17); it stands still while there are
     none.
     """
 
-    def __init__(self, clock: IReactorTime) -> None:
+    def __init__(self, clock: IReactorTime, slept: Callable[[], float] = machine_slept) -> None:
         self._clock = clock
+        self._slept = slept
+        self._known_sleep = 0.0
         self._lanes: set[Watched] = set()
         self._timer: IDelayedCall | None = None
         self._due = 0.0
@@ -80,6 +110,7 @@ class Heart:
         """Watch a lane until `remove`."""
         self._lanes.add(lane)
         if self._timer is None:
+            self._known_sleep = self._slept()
             self._sleep()
 
     def remove(self, lane: Watched) -> None:
@@ -97,6 +128,11 @@ class Heart:
     def _wake(self, pace: float) -> None:
         self._timer = None
         now = self._clock.seconds()
+        slept = self._slept()
+        if slept - self._known_sleep >= _SLEPT:
+            for lane in list(self._lanes):
+                lane.woken(now)
+        self._known_sleep = slept
         # After a stall (a stopped process, a blocked loop) timers run before sockets are read: what
         # the peers sent meanwhile must be seen before they are judged.
         if now - self._due < pace:
@@ -109,9 +145,9 @@ class Heart:
 _hearts: WeakValueDictionary[int, Heart] = WeakValueDictionary()
 
 
-def heart_of(clock: IReactorTime) -> Heart:
+def heart_of(clock: IReactorTime, slept: Callable[[], float] = machine_slept) -> Heart:
     """Return the one timer that all lanes on this clock share; its users keep it alive."""
     heart = _hearts.get(id(clock))
     if heart is None:
-        heart = _hearts[id(clock)] = Heart(clock)
+        heart = _hearts[id(clock)] = Heart(clock, slept)
     return heart

@@ -35,6 +35,8 @@ class MemoryWire:
     is_over: bool = False
     is_black_hole: bool = False
     sent: int = 0
+    is_reading: bool = True
+    unread: deque[tuple[str, bytes]] = field(factory=deque)
     stage: str = Stage.TCP
 
     def send(self, record: bytes) -> None:
@@ -48,6 +50,12 @@ class MemoryWire:
 
     def push(self) -> None:
         """See `IWire`; everything is there at once."""
+
+    def hold_reading(self, is_held: bool) -> None:
+        """See `IWire`."""
+        self.is_reading = not is_held
+        while self.is_reading and self.unread:
+            self.network.post(self, *self.unread.popleft())
 
     def close(self) -> None:
         """See `IWire`."""
@@ -125,7 +133,9 @@ class MemoryNetwork:
         try:
             while self._posts and not self.held:
                 wire, what, record = self._posts.popleft()
-                if what == "record":
+                if not wire.is_reading and what != "gone":
+                    wire.unread.append((what, record))
+                elif what == "record":
                     if not wire.is_over:
                         wire.user.record_received(record)
                 elif what == "gone" or not wire.is_over:

@@ -2,6 +2,9 @@
 
 Records are sealed only while the socket asks for more, and no more than a burst of them in one turn
 of the reactor, so that a large message holds up neither the lane nor the process.
+
+What is sent without admission (errors, pongs, cancels) is an answer to what was read.  A peer that
+makes much of it and takes none is not read from until it does.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ from collections.abc import Callable
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from garcon.contract import limits
 from garcon.contract.rpc import Lane
 from garcon.link import frames
 from garcon.link.fragments import WHOLE
 from garcon.link.liveness import Liveness
 from garcon.link.noise import Cipher, RecordLimit
-from garcon.link.queue import Item, Kind, LaneQueue, SendBudget
+from garcon.link.queue import Item, Kind, LaneQueue, Progress, SendBudget
 from garcon.link.wire import IWire
+
+MOST_SMALL = limits.CALLS
+"""So many unadmitted texts may wait before reading pauses: the errors of all calls at once."""
 
 
 class Outbox:
@@ -42,6 +49,8 @@ class Outbox:
         self._used_up = used_up
         self._flushing = False
         self._later: IDelayedCall | None = None
+        self._pong: Item | None = None
+        self._holds_reading = False
         self.is_open = True
 
     @property
@@ -65,10 +74,21 @@ class Outbox:
 
     def send(self, text: bytes, kind: Kind) -> bool:
         """Admit a text and send what can be sent; False when it is not admitted now."""
-        if not self.is_open or self.offer(text, kind) is None:
+        if not self.is_open or (kind is Kind.TERMINAL and not self._wire.is_writable):
+            return False
+        if self.offer(text, kind) is None:
             return False
         self.flush()
+        if self._queue.small > MOST_SMALL and self.is_open and not self._holds_reading:
+            self._holds_reading = True
+            self._wire.hold_reading(True)
         return True
+
+    def pong(self) -> None:
+        """Give a sign of life, unless one is still to be sent."""
+        if self.is_open and (self._pong is None or self._pong.progress is not Progress.WAITING):
+            self._pong = self.offer(frames.PONG, Kind.SMALL)
+            self.flush()
 
     def withdraw(self, item: Item, instead: bytes) -> bool:
         """Take a waiting text out of the line, or else send `instead` behind it; return whether
@@ -103,6 +123,9 @@ class Outbox:
             self._used_up()
         finally:
             self._flushing = False
+            if self._holds_reading and self._queue.small <= MOST_SMALL // 2 and self.is_open:
+                self._holds_reading = False
+                self._wire.hold_reading(False)
 
     def _flush_on(self) -> None:
         self._later = None

@@ -22,6 +22,7 @@ from garcon.link.fragments import WHOLE, cut
 from garcon.link.frames import SEQUENCE_ROOM, numbered
 
 WHOLES_PER_FRAGMENT = 16
+_REMOVED_STAY = 64
 
 
 class Kind(Enum):
@@ -29,6 +30,8 @@ class Kind(Enum):
 
     ORDINARY = "ordinary"
     PRODUCER = "producer"
+    TERMINAL = "terminal"
+    """Terminal output, each a record at most, so that all of it keeps its order."""
     CONTROL = "control"
     """A bulk life cycle frame: it has room of its own."""
     SMALL = "small"
@@ -79,6 +82,8 @@ class SendBudget:
             )
         if kind is Kind.PRODUCER and not self._admits_producer(size):
             return False
+        if kind is Kind.TERMINAL and not self._admits_terminal(size):
+            return False
         if (
             self.bytes + size > limits.QUEUE_BYTES - limits.QUEUE_BULK_CONTROL_BYTES
             or self.messages >= limits.QUEUE_MESSAGES - limits.QUEUE_BULK_CONTROL_MESSAGES
@@ -95,6 +100,13 @@ class SendBudget:
         return (
             self.bytes < limits.PRODUCER_QUEUE_BYTES
             and self.messages < limits.PRODUCER_QUEUE_MESSAGES
+        )
+
+    def _admits_terminal(self, size: int) -> bool:
+        return (
+            size <= limits.FRAGMENT
+            and self.bytes < limits.TERMINAL_QUEUE_BYTES
+            and self.messages < limits.TERMINAL_QUEUE_MESSAGES
         )
 
     def take(self, lane: Lane, item: Item) -> None:
@@ -130,7 +142,10 @@ class LaneQueue:
         self._stream: deque[Item] = deque()
         self._streak = 0
         self._next_number = 1
+        self._removed = 0
         self.queued_bytes = 0
+        self.small = 0
+        """How many texts wait that no admission has bounded."""
 
     @property
     def messages(self) -> int:
@@ -158,8 +173,7 @@ class LaneQueue:
         if size > limits.MESSAGE or not self._budget.admits(self._lane, kind, size):
             return None
         item = Item(text, kind, size, needs_number, since=now)
-        self._budget.take(self._lane, item)
-        self.queued_bytes += size
+        self._charge(item)
         if size > limits.FRAGMENT or kind is Kind.PRODUCER:
             self._stream.append(item)
         else:
@@ -169,8 +183,7 @@ class LaneQueue:
     def offer_behind(self, text: bytes, item: Item) -> None:
         """Send a small text behind `item`, which has left the line but may still be on its way."""
         follower = Item(text, Kind.SMALL, len(text), since=item.since)
-        self._budget.take(self._lane, follower)
-        self.queued_bytes += follower.charged
+        self._charge(follower)
         if item.progress is Progress.SENDING:
             item.after.append(follower)
         else:
@@ -182,13 +195,26 @@ class LaneQueue:
             return False
         item.progress = Progress.REMOVED
         self._release(item)
+        item.text = b""
+        self._removed += 1
+        if self._removed > _REMOVED_STAY and self._removed > self._budget.messages:
+            self._sweep()
         return True
+
+    def _sweep(self) -> None:
+        """Take removed items out, which otherwise leave when their turn to be sent comes."""
+        for line in (self._whole, self._stream):
+            left = [item for item in line if item.progress is not Progress.REMOVED]
+            line.clear()
+            line.extend(left)
+        self._removed = 0
 
     def next_record(self) -> bytes | None:
         """Return the next record plaintext, or None when nothing waits."""
         while self._whole and (self._streak < WHOLES_PER_FRAGMENT or not self._stream):
             item = self._whole.popleft()
             if item.progress is Progress.REMOVED:
+                self._removed -= 1
                 continue
             self._begin(item)
             item.progress = Progress.SENT
@@ -199,6 +225,7 @@ class LaneQueue:
             item = self._stream[0]
             if item.progress is Progress.REMOVED:
                 self._stream.popleft()
+                self._removed -= 1
                 continue
             self._streak = 0
             return self._next_fragment(item)
@@ -224,9 +251,17 @@ class LaneQueue:
             item.number = self._next_number
             self._next_number += 1
 
+    def _charge(self, item: Item) -> None:
+        self._budget.take(self._lane, item)
+        self.queued_bytes += item.charged
+        if item.kind is Kind.SMALL:
+            self.small += 1
+
     def _release(self, item: Item) -> None:
         self._budget.free(self._lane, item)
         self.queued_bytes -= item.charged
+        if item.kind is Kind.SMALL:
+            self.small -= 1
 
     def drop(self) -> None:
         """The session is over: nothing more is sent and the budget is free again."""

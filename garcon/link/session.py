@@ -209,9 +209,14 @@ class LaneSession:
             case Beat.PING:
                 self._ping(now)
             case Beat.PONG:
-                self._outbox.send(frames.PONG, Kind.SMALL)
+                self._outbox.pong()
             case Beat.DEAD:
                 self.end(Cause.LIVENESS_TIMEOUT, "the other side has not been heard of")
+
+    def woken(self, now: float) -> None:
+        """See `liveness.Watched`."""
+        self.liveness.test(now)
+        self._ping(now)
 
     # -- the wire --
 
@@ -254,7 +259,7 @@ class LaneSession:
         elif kind is frames.ReplyAck:
             self._serving.replies_acknowledged(frame.ids)
         elif kind is frames.Ping:
-            self._outbox.send(frames.PONG, Kind.SMALL)
+            self._outbox.pong()
         elif kind is frames.Close:
             self._end(*safe_notice(frame.kind, frame.text))
         elif kind is frames.Pong:

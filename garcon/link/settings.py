@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import frozen
 
 from garcon.contract import limits
 from garcon.contract.version import LINK_VERSION
+from garcon.link.liveness import machine_slept
 
 
 @frozen
@@ -40,3 +43,5 @@ class LinkSettings:
     """Bytes sealed in one reactor turn while more waits."""
     records_per_key: int = limits.RECORDS_PER_KEY
     version: str = LINK_VERSION
+    slept: Callable[[], float] = machine_slept
+    """How long this machine has been suspended so far."""

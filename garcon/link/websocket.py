@@ -154,6 +154,14 @@ class _LaneProtocol:
         if isinstance(transport, Connection) and not transport.TLS and transport.connected:
             transport.doWrite()
 
+    def hold_reading(self, is_held: bool) -> None:
+        """See `IWire`."""
+        if not self._is_over:
+            if is_held:
+                self.transport.pauseProducing()
+            else:
+                self.transport.resumeProducing()
+
     def close(self) -> None:
         """See `IWire`."""
         if self._is_over or self._abort_timer is not None:

@@ -22,6 +22,9 @@ class IWire(Interface):
     def push() -> None:
         """No more follows for now: hand what was sent to the network at once, where that helps."""
 
+    def hold_reading(is_held: bool) -> None:
+        """Take nothing more from the network for now, but for what was read already; or go on."""
+
     def close() -> None:
         """Send what was given, within a short time, and end."""
 
