@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Literal
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from garcon.contract.catalogs import AgentEntry
@@ -20,7 +21,7 @@ from garcon.contract.runs import (
     Launched,
     PermissionResponse,
     ProjectInspection,
-    RunEvent,
+    RelayedEvent,
 )
 
 
@@ -93,6 +94,49 @@ class BindingQuery(Struct, frozen=True, rename="camel"):
     binding_id: str
 
 
+class CancelLaunch(Struct, frozen=True, rename="camel"):
+    """The launch of `run_id` on this binding is not wanted, wherever it has come to."""
+
+    binding_id: str
+    run_id: str
+
+
+class ResumeBinding(Struct, frozen=True, rename="camel"):
+    """A binding to go on with, and the number up to which its frames have arrived."""
+
+    binding: str
+    acknowledged_seq: int
+
+
+class ResumeProducers(Struct, frozen=True, rename="camel"):
+    bindings: list[ResumeBinding]
+
+
+class ResumedLaunch(Struct, frozen=True, rename="camel"):
+    """A launch that was received and has not failed; `handle` is None while it is starting."""
+
+    run_id: str
+    handle: Launched | None = None
+
+
+class ResumedBinding(Struct, frozen=True, rename="camel"):
+    """One binding that goes on: frames up to `replay_through_seq` come again first.
+
+    A launch named in `received_run_ids` and not in `launch` has failed; its frame says how.
+    """
+
+    binding_id: str
+    replay_through_seq: int
+    launch: ResumedLaunch | None = None
+    received_run_ids: list[str] = field(default_factory=list)
+
+
+class ResumedProducers(Struct, frozen=True, rename="camel"):
+    """The bindings that were found; those missing are gone for good."""
+
+    resumed: list[ResumedBinding]
+
+
 class LostCall(Struct, frozen=True, rename="camel"):
     id: str
     session: str
@@ -139,10 +183,19 @@ class BridgedReply(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 class ProducerFrame(Struct, frozen=True, rename="camel"):
-    """One numbered event of a binding (control.md J.6 `producer`: the notification)."""
+    """One event of a binding (control.md J.6 `producer`: the notification).
+
+    `event` is the JSON text of a `RelayedEvent`: it is encoded once, before it is kept, and only
+    who takes it can say what an unreadable one means.
+    """
 
     binding_id: str
-    event: RunEvent
+    event: Raw
+
+
+def produced(binding_id: str, event: RelayedEvent) -> ProducerFrame:
+    """Return the frame of an event."""
+    return ProducerFrame(binding_id, Raw(msgspec.json.encode(event)))
 
 
 DESCRIBE = Method(
@@ -164,6 +217,14 @@ CATALOG = Method("catalog.snapshot", AgentQuery, CatalogSnapshot)
 INSPECT_PROJECT = Method("projects.inspect", PathQuery, ProjectInspection)
 BIND = Method("producers.bind", BindingQuery, Nothing, continuity=Continuity.SESSION)
 CLOSE_BINDING = Method("producers.close", BindingQuery, Nothing)
+PRODUCERS_RESUME = Method(
+    "producers.resume",
+    ResumeProducers,
+    ResumedProducers,
+    continuity=Continuity.SESSION,
+    installation=True,
+)
+CANCEL_LAUNCH = Method("producers.cancelLaunch", CancelLaunch, Nothing)
 START = Method("execution.start", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
 RESUME = Method("execution.resume", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
 ABORT = Method("execution.abort", RunQuery, Aborted)

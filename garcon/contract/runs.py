@@ -105,6 +105,30 @@ RunEvent = (
 )
 
 
+class LaunchFailure(Struct, frozen=True, rename="camel", kw_only=True):
+    """Why a launch failed, as its reply would have said it."""
+
+    code: str
+    message: str
+    outcome: Literal["not-dispatched", "rejected", "unknown"] = "rejected"
+    status: int = 500
+    retryable: bool = False
+
+
+class LaunchSettled(_Event, frozen=True, tag="launch-settled", kw_only=True):
+    """What became of a launch whose reply was lost with its session (control.md J.10).
+
+    With an `error` nothing else comes of that run; without, its events follow.
+    """
+
+    run_id: str
+    error: LaunchFailure | None = None
+
+
+RelayedEvent = RunEvent | LaunchSettled
+"""What crosses the link on a binding; the sink of a run gets the run's own events only."""
+
+
 class PermissionResponse(Struct, frozen=True, rename="camel", kw_only=True):
     """A decision for one live request.  `response` is the answer to a question (chats.md 4.18) or
     None.

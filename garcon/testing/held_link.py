@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import define, field
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.diagnostics import LaneDiagnostics, LinkDiagnostics
-from garcon.contract.rpc import Lane, Method
-from garcon.contract.runs import ExecutorDescription, RunEvent
-from garcon.errors import LaneLost
+from garcon.contract.rpc import Continuity, Lane, Method
+from garcon.contract.runs import ExecutorDescription, RelayedEvent
+from garcon.errors import LaneLost, LaunchLost
 from garcon.link.interfaces import (
     CallContext,
     ICapturedLink,
@@ -39,6 +39,16 @@ class HeldCall:
     request: Struct | None
     d: Deferred[Any]
     is_cancelled: bool = False
+    outlives: bool = False
+    """It was made through the link, which keeps it by its class."""
+
+
+def _held(method: Method, request: Struct | None, *, outlives: bool = False) -> HeldCall:
+    def cancelled(_: Deferred[Any]) -> None:
+        held.is_cancelled = True
+
+    held = HeldCall(method, request, Deferred(cancelled), outlives=outlives)
+    return held
 
 
 @implementer(ICapturedLink)
@@ -49,6 +59,8 @@ class HeldGeneration:
     generation: str
     peer: Peer
     is_current: bool = True
+    is_active: bool = False
+    is_reconciled: bool = False
     calls: list[HeldCall] = field(factory=list)
 
     def call(
@@ -59,10 +71,7 @@ class HeldGeneration:
         lane: Lane | None = None,
         deadline: float | None = None,
     ) -> Deferred[Any]:
-        def cancelled(_: Deferred[Any]) -> None:
-            held.is_cancelled = True
-
-        held = HeldCall(method, request, Deferred(cancelled))
+        held = _held(method, request)
         if not self.is_current:
             held.d.errback(LaneLost("socket-closed", outcome="not-dispatched"))
         self.calls.append(held)
@@ -89,13 +98,48 @@ class HeldLink:
         self.acknowledged: list[dict[str, int]] = []
         self.closed: list[str] = []
         self.closing: Deferred[None] | None = None
+        self.probed: Deferred[None] | None = None
+        self.parked: list[HeldCall] = []
+        """Journaled calls that wait for a session, or for word of them in the next."""
+        self.was_up = False
+        self.reconciling: Deferred[None] | None = None
         self._now: HeldGeneration | None = None
+
+    def call(
+        self,
+        method: Method,
+        request: Struct | None,
+        *,
+        deadline: float | UnsetType | None = UNSET,
+        interactive: bool = False,
+    ) -> Deferred[Any]:
+        """Hold the call; without a session keep a journaled one for the next."""
+        held = _held(method, request, outlives=True)
+        if self._now is not None and self._now.is_active:
+            self._now.calls.append(held)
+        elif method.continuity is Continuity.JOURNALED and self.was_up:
+            self.parked.append(held)
+        else:
+            held.d.errback(LaneLost("it is not connected", outcome="not-dispatched"))
+        return held.d
+
+    def reconcile_primary(self) -> Deferred[None]:
+        assert self._now is not None and not self._now.is_reconciled
+        self._now.is_reconciled = True
+        return succeed(None) if self.reconciling is None else self.reconciling
+
+    def activate(self) -> None:
+        assert self._now is not None and self._now.is_reconciled
+        self._now.is_active = self.was_up = True
+        parked, self.parked = self.parked, []
+        self._now.calls += parked
 
     def current(self) -> ICapturedLink | None:
         return self._now
 
     def probe(self) -> Deferred[None]:
-        return succeed(None)
+        """Be answered at once, unless the test has put a Deferred in `probed`."""
+        return succeed(None) if self.probed is None else self.probed
 
     def diagnostics(self) -> LinkDiagnostics:
         """Tell of nothing but whether something is connected."""
@@ -122,19 +166,31 @@ class HeldLink:
         self.lose(cause)
         return succeed(None) if self.closing is None else self.closing
 
-    def install(self, generation: str) -> HeldGeneration:
-        """Connect, as one new generation."""
-        peer = Peer(self.executor_id, "runtime-1", "worker")
+    def install(self, generation: str, worker: str = "runtime-1") -> HeldGeneration:
+        """Connect, as one new generation, to a worker process."""
+        peer = Peer(self.executor_id, worker, "worker")
         self._now = HeldGeneration(generation, peer)
         self.events.primary_installed(self._now)
         return self._now
 
     def ready(
-        self, generation: str, description: ExecutorDescription = DESCRIPTION
+        self,
+        generation: str,
+        description: ExecutorDescription = DESCRIPTION,
+        *,
+        worker: str = "runtime-1",
+        resumed: list[rpc.ResumedBinding] | None = None,
     ) -> HeldGeneration:
-        """Connect and answer the description."""
-        installed = self.install(generation)
+        """Connect, answer the description, and have every stream that is asked for, or these."""
+        installed = self.install(generation, worker)
         installed.waiting(rpc.DESCRIBE).d.callback(description)
+        for call in installed.calls:
+            if call.method is rpc.PRODUCERS_RESUME:
+                assert isinstance(call.request, rpc.ResumeProducers)
+                asked = call.request.bindings
+                if resumed is None:
+                    resumed = [rpc.ResumedBinding(b.binding, b.acknowledged_seq) for b in asked]
+                call.d.callback(rpc.ResumedProducers(resumed))
         return installed
 
     def lose(self, cause: str = "socket-closed") -> None:
@@ -144,13 +200,19 @@ class HeldLink:
             return
         lost.is_current = False
         for call in lost.calls:
-            if not call.d.called:
+            if call.d.called:
+                continue
+            if call.outlives and call.method.continuity is Continuity.JOURNALED:
+                self.parked.append(call)
+            elif call.outlives and call.method.continuity is Continuity.LAUNCH:
+                call.d.errback(LaunchLost(cause))
+            else:
                 call.d.errback(LaneLost(cause))
         self.events.primary_lost(lost, cause)
 
-    def produce(self, binding_id: str, seq: int, event: RunEvent) -> None:
+    def produce(self, binding_id: str, seq: int, event: RelayedEvent) -> None:
         """Deliver one producer frame."""
-        self.events.producer_received(binding_id, seq, rpc.ProducerFrame(binding_id, event))
+        self.events.producer_received(binding_id, seq, rpc.produced(binding_id, event))
 
 
 @implementer(ILaneSession)

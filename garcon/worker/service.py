@@ -133,11 +133,14 @@ class Worker:
     # ILinkEvents
 
     def primary_installed(self, captured: ICapturedLink) -> None:
-        """The controller is there; the gateway asks for it with each request."""
+        """The controller is there, and may resume what an earlier session has started; the gateway
+        asks for it with each request.
+        """
+        self.serving.session_started(captured)
 
     def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
         """The controller is gone; what this session has started is decided by the continuity."""
-        self.serving.session_lost(captured.generation)
+        self.serving.session_lost(captured)
 
     def bulk_changed(self, phase: str) -> None:
         """Whoever calls on bulk waits for it there."""

@@ -102,6 +102,12 @@ class Chats:
             for chat in self._state.registry.all()
         )
 
+    def availability_changed(self, executor_id: str) -> None:
+        """Show what the chats of this executor do now."""
+        for chat in self._state.registry.all():
+            if chat.turn is not None and chat.record.executor_id == executor_id:
+                self._state.phase_changed(chat)
+
     @returns_deferred
     async def shut_down(self) -> None:
         """Refuse new work, interrupt what runs for at most 3 s, and fire when every row is

@@ -39,3 +39,8 @@ class IExecutorUse(Interface):
 
     def is_busy(executor_id: str) -> bool:
         """Whether a chat of this executor owns live execution."""
+
+    def availability_changed(executor_id: str) -> None:
+        """The executor became ready, is being waited for, or is gone; tell who watches its
+        chats.
+        """

@@ -15,10 +15,17 @@ from garcon.link.endpoints import DialTarget, Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
 from garcon.link.link import ControllerLink
 from garcon.link.proxy_route import ProxyRoutes
+from garcon.link.settings import LinkSettings
 from garcon.link.websocket import Acceptor, LaneResource
 
 
-def controller_links(reactor: Any, runtime_id: str, trust: Trust, proxies: ProxyRoutes) -> OpenLink:
+def controller_links(
+    reactor: Any,
+    runtime_id: str,
+    trust: Trust,
+    proxies: ProxyRoutes,
+    settings: LinkSettings | None = None,
+) -> OpenLink:
     """Return what opens the link of an executor: dialled by us, or waiting to be dialled."""
 
     def opened(
@@ -29,7 +36,16 @@ def controller_links(reactor: Any, runtime_id: str, trust: Trust, proxies: Proxy
             dial = DialTarget(
                 record.connection.target_url, trust, record.allow_unverified_tls, proxies
             )
-        link = ControllerLink(reactor, record.id, record.secret, runtime_id, events, handlers, dial)
+        link = ControllerLink(
+            reactor,
+            record.id,
+            record.secret,
+            runtime_id,
+            events,
+            handlers,
+            dial,
+            settings=settings,
+        )
         link.start()
         return link
 

@@ -1,135 +1,135 @@
 """An executor behind its link, as the runtime interface shows it.
 
-Calls go to exactly the link generation that is installed now.  Facts of a run come back as numbered
-producer frames and reach the run's sink in order, each once.  When the session is lost, each run
-that was under way ends here as failed with an unknown outcome: what its agent still does is the
-worker's business and is never shown as this run again.
+Calls go over the link by their class and outlive its sessions as that has it.  Facts of a run come
+back as numbered producer frames and reach the run's sink in order, each once.  When a session is
+lost its runs are kept; the next one with the same worker process resumes their streams from where
+they were (control.md J.10).  Where that cannot be, because the grace is over, the worker was
+restarted or it does not have the stream any more, a run ends here as failed with an unknown
+outcome, and what its agent still does is never shown as this run again.
+
+A launch is waited for 20 seconds.  One whose session was lost after it was sent may have begun: it
+then counts as launched, and what became of it is told by the worker when it is back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from attrs import define, field
 from msgspec import Struct
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.defer import TimeoutError as DeferredTimeout
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.limits import ACK_BATCH, LAUNCH_WAIT
-from garcon.contract.messages import TranscriptNotice
+from garcon.contract.limits import LAUNCH_WAIT
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
     Launch,
     Launched,
+    LaunchSettled,
     PermissionResponse,
     ProjectInspection,
-    RowProduced,
     RunEnded,
-    RunEvent,
     RunFailure,
 )
-from garcon.controller.executors.streams import Arrival, Stream
-from garcon.deferreds import Tasks, returns_deferred
-from garcon.errors import CallError
-from garcon.link.interfaces import ICapturedLink
-from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
-
-LOST = RunFailure(
-    "OUTCOME_UNKNOWN",
-    "The connection to the executor was lost while this turn ran. It may have gone on there; "
-    "reload the chat from its native history to see what was done.",
+from garcon.controller.executors.remote_run import (
+    LOST,
+    UNREADABLE,
+    RemoteRun,
+    Stage,
+    Verdict,
 )
-OUTPUT_LOST = "Some output of this turn was lost on its way from the executor."
-Acknowledge = Callable[[dict[str, int]], None]
-
-
-@define(eq=False)
-class _Run:
-    """One run under way: its stream, and its facts until the launch has been answered."""
-
-    run_id: str
-    binding_id: str
-    _sink: IRunSink
-    stream: Stream = field(factory=Stream)
-    has_ended: bool = False
-    _has_gap: bool = False
-    _held: list[RunEvent] | None = field(factory=list)
-
-    def fact(self, event: RunEvent) -> None:
-        """Hand on the next fact; nothing follows the end."""
-        if self.has_ended:
-            return
-        self.has_ended = isinstance(event, RunEnded)
-        if self._held is not None:
-            self._held.append(event)
-        else:
-            self._sink.event(event)
-
-    def output_lost(self, now: str) -> None:
-        """Say once per run that rows are missing."""
-        if not self._has_gap:
-            self._has_gap = True
-            notice = TranscriptNotice(timestamp=now, content=OUTPUT_LOST)
-            self.fact(RowProduced(message=notice))
-
-    def open(self) -> None:
-        """Hand on what was held: the launch has been answered."""
-        held, self._held = self._held or [], None
-        for event in held:
-            self._sink.event(event)
+from garcon.deferreds import Tasks, Waiters, returns_deferred
+from garcon.errors import CallError, GarconError, LaneLost
+from garcon.link.interfaces import ICapturedLink, ILink
+from garcon.link.settings import LinkSettings
+from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 
 
 @implementer(IExecutorRuntime)
 class RemoteRuntime:
-    """One remote executor, over whichever link generation is installed."""
+    """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
     def __init__(
         self,
         executor_id: str,
         reactor: IReactorTime,
         tasks: Tasks,
-        acknowledge: Acknowledge,
+        link: Callable[[], ILink | None],
         timestamp: Callable[[], str],
+        settings: LinkSettings,
     ) -> None:
         self._executor_id = executor_id
         self._reactor = reactor
         self._tasks = tasks
-        self._acknowledge = acknowledge
+        self._link = link
         self._timestamp = timestamp
+        self._settings = settings
         self._captured: ICapturedLink | None = None
         self._description: ExecutorDescription | None = None
-        self._runs: dict[str, _Run] = {}  # by binding
+        self._runs: dict[str, RemoteRun] = {}  # by binding
+        self._unreceived: list[RemoteRun] = []
+        self._installed: Waiters[None] = Waiters()
         self._acknowledgements: dict[str, int] = {}
         self._acknowledging: IDelayedCall | None = None
 
     # -- the link's side --
 
+    def to_resume(self) -> list[rpc.ResumeBinding]:
+        """Name the streams that the next session has to go on with."""
+        return [
+            rpc.ResumeBinding(run.binding_id, run.stream.taken)
+            for run in self._runs.values()
+            if run.is_bound
+        ]
+
+    def resumed(
+        self, asked: Iterable[rpc.ResumeBinding], answer: Iterable[rpc.ResumedBinding]
+    ) -> None:
+        """The worker has said which of those streams it still has."""
+        found = {one.binding_id: one for one in answer}
+        self._unreceived.clear()
+        for wanted in asked:
+            run = self._runs.get(wanted.binding)
+            if run is None:
+                continue
+            there = found.get(wanted.binding)
+            if there is None:
+                self._lost(run)
+                continue
+            run.resumed()
+            if run.stage is not Stage.LOST:
+                continue
+            if run.run_id not in there.received_run_ids:
+                self._unreceived.append(run)
+            elif there.launch is not None and there.launch.handle is not None:
+                run.verdict.fire(Launched(run.run_id))
+
     def installed(self, captured: ICapturedLink, description: ExecutorDescription) -> None:
         """A generation is ready for calls."""
         self._captured = captured
         self._description = description
+        again, self._unreceived = self._unreceived, []
+        for run in again:
+            run.verdict.fire(Verdict.AGAIN)
+        self._installed.fire(None)
 
     def session_lost(self) -> None:
-        """The generation is gone: end what ran over it, each run exactly once."""
+        """The generation is gone; its runs wait for the next."""
         self._captured = None
         self._acknowledgements.clear()
         if self._acknowledging is not None:
             self._acknowledging.cancel()
             self._acknowledging = None
-        runs, self._runs = self._runs, {}
-        for run in runs.values():
-            run.fact(RunEnded(outcome="failed", error=LOST))
 
-    @property
-    def holds_runs(self) -> bool:
-        """Whether runs outlive their session here and wait for the next; they end with it."""
-        return self._captured is None and bool(self._runs)
+    def give_up(self) -> None:
+        """No session will ever resume what runs: each run ends, exactly once."""
+        for run in list(self._runs.values()):
+            self._lost(run)
 
     def producer_received(self, binding_id: str, seq: int, frame: rpc.ProducerFrame) -> None:
         """Take one numbered frame."""
@@ -138,27 +138,43 @@ class RemoteRuntime:
             # Of a run that ended here already: let the worker forget it.
             self._taken(binding_id, seq)
             return
-        arrival = run.stream.take(seq)
+        event = run.take(seq, frame.event)
         self._taken(binding_id, run.stream.taken)
-        if arrival is Arrival.DUPLICATE:
-            return
-        if arrival is Arrival.AFTER_GAP:
-            run.output_lost(self._timestamp())
-        if isinstance(frame.event, RunEnded):
-            del self._runs[binding_id]
-        run.fact(frame.event)
+        if isinstance(event, LaunchSettled):
+            run.settled(event)
+        elif isinstance(event, RunEnded):
+            self._ended(run, event)
+            if event.error is UNREADABLE:
+                self._tasks.spawn("closing of a run's stream", self._close(run))
 
     def _taken(self, binding_id: str, seq: int) -> None:
         known = self._acknowledgements.get(binding_id, 0)
         self._acknowledgements[binding_id] = max(known, seq)
         if self._acknowledging is None:
-            self._acknowledging = self._reactor.callLater(ACK_BATCH, self._send_acknowledgements)
+            self._acknowledging = self._reactor.callLater(
+                self._settings.ack_batch, self._send_acknowledgements
+            )
 
     def _send_acknowledgements(self) -> None:
         self._acknowledging = None
         batch, self._acknowledgements = self._acknowledgements, {}
-        if self._captured is not None and self._captured.is_current:
-            self._acknowledge(batch)
+        link = self._link()
+        if link is not None and self._captured is not None and self._captured.is_current:
+            link.acknowledge(batch)
+
+    def _ended(self, run: RemoteRun, event: RunEnded) -> None:
+        self._runs.pop(run.binding_id, None)
+        run.stage = Stage.OVER
+        run.fact(event)
+
+    def _lost(self, run: RemoteRun) -> None:
+        """Nothing more will be heard of a run."""
+        if run.stage is Stage.RUNNING:
+            self._ended(run, RunEnded(outcome="failed", error=LOST))
+        elif run.stage is Stage.SETUP:
+            run.give_up(_never_started())
+        else:
+            run.give_up(LaneLost("its worker cannot tell what became of the launch"))
 
     # -- IExecutorRuntime --
 
@@ -171,7 +187,9 @@ class RemoteRuntime:
 
     @returns_deferred
     async def catalog(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
-        snapshot: rpc.CatalogSnapshot = await self._call(rpc.CATALOG, rpc.AgentQuery(agent_id))
+        query = rpc.AgentQuery(agent_id)
+        waits = self._captured is None
+        snapshot: rpc.CatalogSnapshot = await self._call(rpc.CATALOG, query, interactive=waits)
         return tuple(snapshot.agents)
 
     @returns_deferred
@@ -181,14 +199,26 @@ class RemoteRuntime:
 
     @returns_deferred
     async def abort(self, run_id: str) -> bool:
-        aborted: rpc.Aborted = await self._call(rpc.ABORT, rpc.RunQuery(run_id))
+        """Interrupt a run.  Without a session this waits for the next, as long as there may be
+        one; a launch whose fate is not known yet is given up at once.
+        """
+        run = next((run for run in self._runs.values() if run.run_id == run_id), None)
+        if run is not None and run.stage in (Stage.SETUP, Stage.LOST):
+            if run.is_answered:
+                run.fact(RunEnded(outcome="interrupted"))
+            run.give_up(_interrupted())
+            return True
+        deadline = rpc.ABORT.deadline if run is None else None
+        aborted: rpc.Aborted = await self._call(rpc.ABORT, rpc.RunQuery(run_id), deadline=deadline)
         return aborted.running
 
     @returns_deferred
     async def respond(self, response: PermissionResponse) -> Delivery:
-        """A call that never reached the worker, or was refused by it, delivered nothing."""
+        """Deliver a decision within 20 seconds.  A call that never reached the worker, or was
+        refused by it, delivered nothing.
+        """
         try:
-            delivered: rpc.Delivered = await self._call(rpc.RESPOND, response)
+            delivered: rpc.Delivered = await self._call(rpc.RESPOND, response, interactive=True)
         except CallError as error:
             return "unknown" if error.outcome == "unknown" else "not-delivered"
         return delivered.delivery
@@ -198,87 +228,167 @@ class RemoteRuntime:
         sessions: rpc.RunningSessions = await self._call(rpc.RUNNING, rpc.Nothing())
         return tuple(sessions.run_ids)
 
-    @returns_deferred
-    async def launch(self, launch: Launch, sink: IRunSink) -> Launched:
-        """Bind the run's stream, then start it; both within 20 s (decisions.md 22).
+    def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
+        """Bind the run's stream, then start it.
 
-        Whatever else than success happens after the start was sent, the run is aborted best effort
+        Whatever else than success happens after the start was sent, the run is ended best effort
         and its facts are dropped.
         """
-        captured = self._require()
-        run = _Run(launch.run_id, launch.binding_id, sink)
-        self._runs[launch.binding_id] = run
-        progress = _Progress()
-        waiting: Deferred[Launched] = Deferred.fromCoroutine(
-            _start(captured, launch, progress)
-        ).addTimeout(LAUNCH_WAIT, self._reactor)
         try:
-            launched = await waiting
-        except BaseException as error:
-            self._runs.pop(launch.binding_id, None)
-            self._tasks.spawn("undo of a launch", _undo(captured, launch, progress, error))
-            if isinstance(error, DeferredTimeout):
-                raise _too_slow(progress) from None
-            raise
-        # The caller learns of the launch first, the sink of what came of it afterwards.
+            self._require()
+        except CallError:
+            failed: Deferred[Launched] = Deferred()
+            failed.errback(Failure())
+            return failed
+        run = RemoteRun(launch, sink, self._timestamp)
+        run.answer = Deferred(lambda _: run.give_up(CancelledError(), is_heard=True))
+        self._runs[launch.binding_id] = run
+        run.overdue = self._reactor.callLater(LAUNCH_WAIT, self._overdue, run)
+        run.launching = Deferred.fromCoroutine(self._launch(run))
+        run.launching.addCallbacks(
+            lambda launched: self._launched(run, launched), lambda f: self._not_launched(run, f)
+        )
+        return run.answer
+
+    async def _launch(self, run: RemoteRun) -> Launched:
+        """Bring a run up, over as many sessions as that takes."""
+        await self._bind(run)
+        method = rpc.START if run.launch.agent_session_id is None else rpc.RESUME
+        for _ in range(2):
+            run.stage = Stage.SENT
+            try:
+                launched: Launched = await self._call(method, run.launch)
+                return launched
+            except LaneLost:
+                run.stage, run.was_lost = Stage.LOST, True
+            verdict = await run.verdict.wait()
+            if isinstance(verdict, Launched):
+                return verdict
+        raise _never_started()
+
+    async def _bind(self, run: RemoteRun) -> None:
+        while True:
+            if not self._is_connected:
+                await self._installed.wait()
+            run.may_be_bound = True
+            try:
+                await self._call(rpc.BIND, rpc.BindingQuery(run.binding_id))
+            except LaneLost:
+                if self._is_connected:
+                    raise
+                # Its session is lost; asking again in the next one does no harm.
+            else:
+                run.is_bound = True
+                return
+
+    def _launched(self, run: RemoteRun, launched: Launched) -> None:
+        run.stage = Stage.RUNNING
+        run.launch_settled()
+        if not run.is_answered:
+            self._answer(run, launched)
+
+    def _not_launched(self, run: RemoteRun, failure: Failure) -> None:
+        """Nothing will come of this run: undo what there is of it."""
+        error = run.reason or failure.value
+        run.launch_settled()
+        self._runs.pop(run.binding_id, None)
+        self._tasks.spawn("undo of a launch", self._undo(run, run.stage, error))
+        run.stage = Stage.OVER
+        if not run.is_answered:
+            run.is_answered = True
+            run.answer.errback(Failure(error))
+        else:
+            run.fact(RunEnded(outcome="failed", error=_run_failure(error)))
+
+    def _answer(self, run: RemoteRun, launched: Launched) -> None:
+        """The caller learns of the launch first, the sink of what came of it afterwards."""
+        run.is_answered = True
+        run.answer.callback(launched)
         self._reactor.callLater(0, run.open)
-        return launched
 
-    def _require(self) -> ICapturedLink:
-        captured = self._captured
-        if captured is None or not captured.is_current:
-            raise CallError(
-                "EXECUTOR_UNAVAILABLE",
-                "The executor is not connected.",
-                outcome="not-dispatched",
-                status=503,
-                retryable=True,
-            )
-        return captured
+    def _overdue(self, run: RemoteRun) -> None:
+        if run.was_lost:
+            self._answer(run, Launched(run.run_id))
+        else:
+            run.give_up(_too_slow(run.stage))
 
-    async def _call(self, method: rpc.Method, request: Struct) -> Any:
-        return await self._require().call(method, request)
+    async def _undo(self, run: RemoteRun, stage: Stage, error: BaseException | None) -> None:
+        """End a run that may have begun, or close the stream that nothing will come back on."""
+        is_known = isinstance(error, CallError) and error.outcome != "unknown"
+        try:
+            if stage is not Stage.SETUP and not is_known:
+                cancel = rpc.CancelLaunch(run.binding_id, run.run_id)
+                await self._call(rpc.CANCEL_LAUNCH, cancel, deadline=None)
+            elif run.may_be_bound:
+                await self._close(run)
+        except CancelledError:
+            raise
+        except CallError:
+            # Gone with its worker, or with the link; a worker ends what nobody resumes.
+            pass
 
+    async def _close(self, run: RemoteRun) -> None:
+        try:
+            query = rpc.BindingQuery(run.binding_id)
+            await self._call(rpc.CLOSE_BINDING, query, deadline=None)
+        except CallError:
+            pass  # likewise
 
-@define
-class _Progress:
-    """How far a launch came: what has to be undone."""
+    @property
+    def _is_connected(self) -> bool:
+        return self._captured is not None and self._captured.is_current
 
-    is_bound: bool = False
-    is_sent: bool = False
+    def _require(self) -> None:
+        if not self._is_connected:
+            raise _not_connected()
 
-
-async def _start(captured: ICapturedLink, launch: Launch, progress: _Progress) -> Launched:
-    await captured.call(rpc.BIND, rpc.BindingQuery(launch.binding_id))
-    progress.is_bound = True
-    method = rpc.START if launch.agent_session_id is None else rpc.RESUME
-    progress.is_sent = True
-    launched: Launched = await captured.call(method, launch)
-    return launched
-
-
-async def _undo(
-    captured: ICapturedLink, launch: Launch, progress: _Progress, error: BaseException
-) -> None:
-    """Abort a run that may have begun, and close the stream nothing will come back on."""
-    may_run = progress.is_sent and not (isinstance(error, CallError) and error.outcome != "unknown")
-    try:
-        if may_run:
-            await captured.call(rpc.ABORT, rpc.RunQuery(launch.run_id))
-        if progress.is_bound:
-            await captured.call(rpc.CLOSE_BINDING, rpc.BindingQuery(launch.binding_id))
-    except CancelledError:
-        raise
-    except CallError:
-        # Gone with its session; the worker ends what nobody resumes.
-        pass
+    async def _call(self, method: rpc.Method, request: Struct, **more: Any) -> Any:
+        link = self._link()
+        if link is None:
+            raise _not_connected()
+        return await link.call(method, request, **more)
 
 
-def _too_slow(progress: _Progress) -> CallError:
+def _not_connected() -> CallError:
+    return CallError(
+        "EXECUTOR_UNAVAILABLE",
+        "The executor is not connected.",
+        outcome="not-dispatched",
+        status=503,
+        retryable=True,
+    )
+
+
+def _never_started() -> CallError:
+    return CallError(
+        "EXECUTOR_UNAVAILABLE",
+        "The connection to the executor was lost before the turn was started; it never began.",
+        outcome="not-dispatched",
+        status=503,
+        retryable=True,
+    )
+
+
+def _interrupted() -> CallError:
+    # A launch that is given up may have begun: the worker is told to end it.
+    return CallError("RUN_INTERRUPTED", "The turn was stopped.", outcome="unknown", status=409)
+
+
+def _too_slow(stage: Stage) -> CallError:
+    is_sent = stage is not Stage.SETUP
     return CallError(
         "EXECUTOR_UNAVAILABLE",
         f"The executor did not begin the turn within {LAUNCH_WAIT:.0f} seconds.",
-        outcome="unknown" if progress.is_sent else "not-dispatched",
+        outcome="unknown" if is_sent else "not-dispatched",
         status=503,
-        retryable=not progress.is_sent,
+        retryable=not is_sent,
     )
+
+
+def _run_failure(error: BaseException | None) -> RunFailure:
+    """Say of a turn that was accepted why it never began, or that this is not known."""
+    if isinstance(error, CallError) and error.outcome == "unknown":
+        return LOST
+    if isinstance(error, GarconError):
+        return RunFailure(error.code, error.text)
+    return LOST

@@ -1,7 +1,8 @@
 """One remote executor: its record, its link, and what its snapshot says of both (control.md E.2).
 
 The link is replaced when the record's connector changes, and goes away with the executor.  A lost
-session ends the executor's runs and its command authority before anything else hears of it.
+session ends the executor's command authority at once; its runs wait for the next session of the
+same worker process, for as long as the grace lasts.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -33,6 +34,7 @@ from garcon.controller.executors.remote import RemoteRuntime
 from garcon.deferreds import Tasks
 from garcon.errors import CallError
 from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.settings import LinkSettings
 
 OpenLink = Callable[[ExecutorRecord, ILinkEvents, Mapping[str, Handler]], ILink]
 BulkAvailability = Literal["connecting", "ready", "reconnecting", "offline"]
@@ -43,13 +45,13 @@ CLOSE_TIME = 5.0
 """Seconds that a replaced link may take to close before the next one is opened anyway."""
 
 
-def availability(*, enabled: bool, ready: bool, holds_runs: bool) -> Availability:
+def availability(*, enabled: bool, ready: bool, in_grace: bool) -> Availability:
     """Say what an executor is to the chats: usable, to be waited for, or neither."""
     if not enabled:
         return "offline"
     if ready:
         return "ready"
-    return "reconnecting" if holds_runs else "offline"
+    return "reconnecting" if in_grace else "offline"
 
 
 def bulk_availability(phase: str) -> BulkAvailability:
@@ -73,13 +75,23 @@ class RemoteExecutor:
         tasks: Tasks,
         open_link: Callable[[ExecutorRecord, ILinkEvents], ILink],
         timestamp: Callable[[], str],
+        changed: Callable[[str], None],
+        settings: LinkSettings,
     ) -> None:
         self.record = record
         self._reactor = reactor
         self._tasks = tasks
         self._open_link = open_link
         self._authority = Authority(record.id)
-        self.runtime = RemoteRuntime(record.id, reactor, tasks, self._acknowledge, timestamp)
+        self.runtime = RemoteRuntime(
+            record.id, reactor, tasks, lambda: self._link, timestamp, settings
+        )
+        self._changed = changed
+        self._settings = settings
+        self._shown: Availability = "offline"
+        self._grace: IDelayedCall | None = None
+        self._worker: str | None = None
+        """The worker process whose runs we hold."""
         self._link: ILink | None = None
         self._listener: _LinkListener | None = None
         self._closing: Deferred[None] | None = None
@@ -98,7 +110,7 @@ class RemoteExecutor:
         return availability(
             enabled=self._may_connect,
             ready=self._is_ready,
-            holds_runs=self.runtime.holds_runs,
+            in_grace=self._grace is not None,
         )
 
     @property
@@ -231,6 +243,7 @@ class RemoteExecutor:
         assert self._listener is not None
         self._listener.owner = None
         self._disconnected()
+        self._give_up()
         self._closing = link.close(cause).addTimeout(CLOSE_TIME, self._reactor)
         self._closing.addErrback(
             lambda f: self._log.failure("closing an executor's link failed", failure=f)
@@ -245,30 +258,53 @@ class RemoteExecutor:
     def primary_installed(self, captured: ICapturedLink) -> None:
         self._captured = captured
         self._last_error = None
+        worker = captured.peer.runtime_id
+        if self._worker not in (None, worker):
+            # Another process: it can know nothing of what ran in the one before.
+            self._give_up()
+        self._worker = worker
         self._tasks.spawn("installation of an executor's session", self._install(captured))
 
     async def _install(self, captured: ICapturedLink) -> None:
-        """Ask the worker what it is, then let calls through."""
-        while self._captured is captured and captured.is_current:
+        """Ask the worker what it is, settle what an earlier session left, then let calls through
+        (control.md J.10).
+        """
+        link, is_reconciled = self._link, False
+        assert link is not None
+        while self._is_current(captured):
             try:
                 description = await captured.call(rpc.DESCRIBE, rpc.Nothing())
+                if not is_reconciled and self._is_current(captured):
+                    await link.reconcile_primary()
+                    is_reconciled = True
+                wanted = self.runtime.to_resume()
+                answer = rpc.ResumedProducers([])
+                if wanted and self._is_current(captured):
+                    answer = await captured.call(rpc.PRODUCERS_RESUME, rpc.ResumeProducers(wanted))
             except CallError as error:
-                if self._captured is captured and captured.is_current:
-                    self._last_error = _unavailable(f"It did not describe itself: {error.text}")
+                if self._is_current(captured):
+                    self._last_error = _unavailable(f"It could not be taken into use: {error.text}")
                 await _after(self._reactor, DESCRIBE_AGAIN)
                 continue
-            if self._captured is captured and captured.is_current:
+            if self._is_current(captured):
+                self.runtime.resumed(wanted, answer.resumed)
+                link.activate()
                 self._ready(captured, description)
             return
+
+    def _is_current(self, captured: ICapturedLink) -> bool:
+        return self._captured is captured and captured.is_current
 
     def _ready(self, captured: ICapturedLink, description: ExecutorDescription) -> None:
         self._description = structs.replace(
             description, instance_id=description.instance_id[:128] or captured.peer.runtime_id
         )
         self._last_error = None
-        self.runtime.installed(captured, self._description)
+        self._stop_grace()
         self._is_ready = True
+        self.runtime.installed(captured, self._description)
         self._log.info("executor {executor} is ready", executor=self.record.id)
+        self._availability_changed()
 
     def primary_lost(self, captured: ICapturedLink, cause: str) -> None:
         if captured is self._captured:
@@ -278,12 +314,39 @@ class RemoteExecutor:
                 cause=cause,
             )
             self._authority.end(Ending.SESSION_LOST)
+            if self._is_ready:
+                self._grace = self._reactor.callLater(self._settings.grace, self._grace_over)
             self._disconnected()
 
     def _disconnected(self) -> None:
         self._captured = None
         self._is_ready = False
         self.runtime.session_lost()
+        self._availability_changed()
+
+    def _grace_over(self) -> None:
+        self._grace = None
+        self._log.warn("executor {executor} did not come back in time", executor=self.record.id)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """No session will go on with what the last one has left."""
+        self._stop_grace()
+        self._worker = None
+        self.runtime.give_up()
+        self._availability_changed()
+
+    def _stop_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def _availability_changed(self) -> None:
+        """Tell of it, once; what runs there is shown by it."""
+        now = self.availability
+        if now != self._shown:
+            self._shown = now
+            self._changed(self.record.id)
 
     def bulk_changed(self, phase: str) -> None:
         if phase == "ready":
@@ -295,10 +358,6 @@ class RemoteExecutor:
             self._last_error = error
         else:
             self._bulk_error = error
-
-    def _acknowledge(self, acknowledgements: dict[str, int]) -> None:
-        if self._link is not None:
-            self._link.acknowledge(acknowledgements)
 
 
 @implementer(ILinkEvents)

@@ -36,6 +36,7 @@ from garcon.errors import GarconError, StartupError
 from garcon.link.endpoints import Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
 from garcon.link.proxy_route import ProxyRoutes
+from garcon.link.settings import LinkSettings
 from garcon.local.files import write_private
 from garcon.runtime.interfaces import IExecutorRuntime
 
@@ -66,14 +67,16 @@ class Executors:
         random: Callable[[int], bytes] = os.urandom,
         new_id: Callable[[], str] = lambda: str(uuid4()),
         timestamp: Callable[[], str] | None = None,
+        settings: LinkSettings | None = None,
     ) -> None:
+        self._settings = settings or LinkSettings()
         self._reactor = reactor
         self._server_instance_id = server_instance_id
         self._local_runtime = local_runtime
         self._project_base = project_base
         self.public_base = None if not public_url else _public_base(public_url)
         self._open_link = open_link or controller_links(
-            reactor, server_instance_id, trust, proxies or ProxyRoutes()
+            reactor, server_instance_id, trust, proxies or ProxyRoutes(), self._settings
         )
         self._random = random
         self._new_id = new_id
@@ -219,7 +222,15 @@ class Executors:
         return executor
 
     def _make(self, record: ExecutorRecord) -> RemoteExecutor:
-        return RemoteExecutor(record, self._reactor, self._tasks, self._opened, self._timestamp)
+        return RemoteExecutor(
+            record,
+            self._reactor,
+            self._tasks,
+            self._opened,
+            self._timestamp,
+            lambda executor_id: self.use.availability_changed(executor_id),
+            self._settings,
+        )
 
     def _opened(self, record: ExecutorRecord, events: ILinkEvents) -> ILink:
         return self._open_link(record, events, self.reverse_handlers)

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import FRAGMENT, MIB
-from garcon.contract.rpc import RECONCILE, Lane, ProducerFrame
+from garcon.contract.rpc import RECONCILE, Lane, ProducerFrame, produced
 from garcon.contract.runs import SessionStarted
 from garcon.errors import CallError, LimitExceeded
 from garcon.link import frames
@@ -230,7 +230,7 @@ class HostileFrames(Case):
                 raise ZeroDivisionError
 
         self.controller_owner.on_event = fail
-        self.worker.send_producer(1, ProducerFrame("b", SessionStarted(agent_session_id="s")))
+        self.worker.send_producer(1, produced("b", SessionStarted(agent_session_id="s")))
         self.assert_ended("session-retired")
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
@@ -629,7 +629,7 @@ class Producing(Case):
     """Producer frames at their limits."""
 
     def frame(self, size: int) -> ProducerFrame:
-        return ProducerFrame("b", SessionStarted(agent_session_id="s" * size))
+        return produced("b", SessionStarted(agent_session_id="s" * size))
 
     def test_not_admitted_is_said(self) -> None:
         """While 512 wait or no link is up, a frame has to be offered again."""

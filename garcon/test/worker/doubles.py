@@ -69,13 +69,14 @@ class HeldLink:
 
 
 @implementer(ILaneSession)
+@define(eq=False)
 class IdleLane:
     """A lane that a handler's context can name."""
 
+    peer: Peer = field(default=Peer(EXECUTOR, "controller-runtime", "controller"))
+    is_open: bool = True
     lane = Lane.PRIMARY
     session_id = "generation-1"
-    peer = Peer(EXECUTOR, "controller-runtime", "controller")
-    is_open = True
     queued_bytes = 0
 
     def call(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
+from msgspec.json import decode as json_decode
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
@@ -17,7 +18,8 @@ from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.executors import CliContext
-from garcon.contract.runs import Launched, RunEnded
+from garcon.contract.limits import NEWER_GRACE
+from garcon.contract.runs import Launched, RelayedEvent, RunEnded
 from garcon.link.interfaces import CallContext, Handler, ICapturedLink, ILink, ILinkEvents
 from garcon.link.link import ControllerLink, WorkerLink
 from garcon.link.memory import MemoryDialler, MemoryNetwork
@@ -92,7 +94,8 @@ class Controller:
 
     def producer_received(self, binding_id: str, seq: int, frame: Any) -> None:
         """Keep and acknowledge."""
-        self.frames.append((binding_id, seq, frame.event))
+        event = json_decode(frame.event, type=RelayedEvent)
+        self.frames.append((binding_id, seq, event))
         if self.acknowledges:
             self.link.acknowledge({binding_id: seq})
 
@@ -319,16 +322,24 @@ class Linked(Cast):
         )
         self.assertEqual(worker.serving.streams, 0)
 
-    def test_a_lost_session_ends_its_runs(self) -> None:
-        """The run is aborted, and the next session finds no stream of it."""
+    def test_runs_go_on_over_a_lost_session(self) -> None:
+        """The next one resumes them; another one that does not has five minutes for it."""
         worker = self.started()
-        self.run_one()
+        sink = self.run_one()
         self.network.cut()
-        self.assertEqual(self.runtime.aborted, ["run-1"])
-        self.assertEqual(worker.serving.streams, 0)
+        sink.event(row("a"))
+        self.reactor.pump([0, 5, 0])
+        captured = self.controller.captured
+        assert captured is not None
+        self.assertEqual(self.controller.frames, [])
+        wanted = rpc.ResumeProducers([rpc.ResumeBinding("binding-1", 0)])
+        self.successResultOf(captured.call(rpc.PRODUCERS_RESUME, wanted))
         self.reactor.advance(0)
-        self.reactor.advance(5)
-        self.assertIsNotNone(self.controller.captured)
+        self.assertEqual(self.controller.frames, [("binding-1", 1, row("a"))])
+        self.network.cut()
+        self.reactor.pump([0, 5, 0])
+        self.reactor.advance(NEWER_GRACE)
+        self.assertEqual((self.runtime.aborted, worker.serving.streams), (["run-1"], 0))
 
     def test_last_words(self) -> None:
         """A stopping worker lets the controller hear how its runs ended, for a moment."""

@@ -10,25 +10,26 @@ from zope.interface.verify import verifyObject
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentSettings
+from garcon.contract.limits import RETRY
 from garcon.contract.messages import AssistantMessage, BashToolUse
 from garcon.contract.runs import (
     Launch,
     Launched,
     PermissionRequested,
     PermissionResponse,
-    PermissionWithdrawn,
+    RelayedEvent,
     RowProduced,
     RunEnded,
 )
 from garcon.errors import CallError, GarconError, LimitExceeded
-from garcon.link.interfaces import CallContext
+from garcon.link.interfaces import CallContext, Peer
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
-from garcon.test.worker.doubles import HeldRuntime, IdleLane, Wire
+from garcon.test.worker.doubles import EXECUTOR, HeldLink, HeldRuntime, IdleLane, Wire
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import BINDINGS, OUTPUT_LOST
-from garcon.worker.serving.relay import RETRY
 from garcon.worker.serving.serving import Serving
 
+CONTROLLER = "controller-runtime"
 NOW = "2026-01-01T00:00:00.000Z"
 
 
@@ -67,6 +68,7 @@ class Cast(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.clock = Clock()
+        self.lanes: dict[str, IdleLane] = {}
         self.runtime = HeldRuntime()
         self.wire = Wire()
         self.serving = Serving(self.clock, self.runtime, self.wire.offer)
@@ -76,9 +78,31 @@ class Cast(SynchronousTestCase):
         self, method: rpc.Method, request: object, generation: str = "generation-1"
     ) -> Deferred[object]:
         """Call a method as the controller does."""
-        lane = IdleLane()
+        lane = self.lanes.setdefault(generation, IdleLane())
         context = CallContext(method, lane.lane, lane.peer, lane, generation)
         return self.handlers[method.name](request, context)
+
+    def lose(self, generation: str = "generation-1", controller: str = CONTROLLER) -> None:
+        """Lose a session."""
+        self.wire.is_open = False
+        self.lanes.setdefault(generation, IdleLane()).is_open = False
+        self.serving.session_lost(captured(generation, controller))
+
+    def install(self, generation: str = "generation-2", controller: str = CONTROLLER) -> None:
+        """Install a session."""
+        self.wire.is_open = True
+        self.lanes[generation] = IdleLane(Peer(EXECUTOR, controller, "controller"))
+        self.serving.session_started(captured(generation, controller))
+
+    def resume(
+        self, acknowledged: int, generation: str = "generation-2", binding_id: str = "binding-1"
+    ) -> list[rpc.ResumedBinding]:
+        """Resume one stream in a session and let its frames come."""
+        wanted = rpc.ResumeProducers([rpc.ResumeBinding(binding_id, acknowledged)])
+        answer = self.successResultOf(self.ask(rpc.PRODUCERS_RESUME, wanted, generation))
+        assert isinstance(answer, rpc.ResumedProducers)
+        self.clock.advance(0)
+        return answer.resumed
 
     def begin(self, run_id: str = "run-1", binding_id: str = "binding-1") -> IRunSink:
         """Bind a stream and launch a run on it."""
@@ -94,8 +118,16 @@ class Cast(SynchronousTestCase):
         frames: list[tuple[str, int, object]] = []
         for seq, frame in self.wire.taken:
             decoded = msgspec.json.decode(msgspec.json.encode(frame), type=rpc.ProducerFrame)
-            frames.append((decoded.binding_id, seq, decoded.event))
+            event = msgspec.json.decode(decoded.event, type=RelayedEvent)
+            frames.append((decoded.binding_id, seq, event))
         return frames
+
+
+def captured(generation: str, controller: str = CONTROLLER) -> HeldLink:
+    """One generation of the link, to a controller process."""
+    link = HeldLink(generation=generation)
+    link.peer = Peer(EXECUTOR, controller, "controller")
+    return link
 
 
 class Methods(Cast):
@@ -108,6 +140,7 @@ class Methods(Cast):
     def test_every_worker_method_is_served(self) -> None:
         """The table of methods and the handlers name the same."""
         wanted = {name for name, m in rpc.METHODS.items() if m.served_by == "worker"}
+        wanted.discard(rpc.RECONCILE.name)  # the link's own
         self.assertEqual(set(self.handlers), wanted)
 
     def test_simple_answers(self) -> None:
@@ -128,14 +161,6 @@ class Methods(Cast):
             self.successResultOf(self.ask(rpc.ABORT, rpc.RunQuery("run-1"))), rpc.Aborted(True)
         )
 
-    def test_lost_calls_are_unknown(self) -> None:
-        """Without a journal every lost call's fate is unknown."""
-        lost = rpc.LostCall("call-1", "session-1", 4)
-        self.assertEqual(
-            self.successResultOf(self.ask(rpc.RECONCILE, rpc.ReconcileCalls([lost]))),
-            rpc.ReconciledCalls([rpc.CallState("call-1", "unknown")]),
-        )
-
     def test_a_decision_is_handed_on_once(self) -> None:
         """A confirmed decision is not denied again at the end; one not delivered still waits."""
         sink = self.begin()
@@ -149,7 +174,7 @@ class Methods(Cast):
         late = PermissionResponse(run_id="run-1", permission_occurrence_id="o-2", allow=True)
         self.successResultOf(self.ask(rpc.RESPOND, late))
         del self.runtime.responses[:]
-        self.serving.session_lost("generation-1")
+        self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-1")))
         self.assertEqual([r.permission_occurrence_id for r in self.runtime.responses], ["o-2"])
 
 
@@ -197,12 +222,14 @@ class Streams(Cast):
         self.begin()
         self.failureResultOf(self.ask(rpc.START, launch("run-2")), GarconError)
 
-    def test_a_failed_launch_closes_its_stream(self) -> None:
-        """No event follows a failed launch, so nothing is kept for it."""
+    def test_a_failed_launch_keeps_its_stream_until_it_is_closed(self) -> None:
+        """Its reply may be lost, and then it is told on the stream."""
         self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
         d = self.ask(rpc.START, launch())
         self.runtime.launches[-1][2].errback(GarconError("PROVIDER_FAILURE", "no such agent"))
         self.failureResultOf(d, GarconError)
+        self.assertEqual((self.serving.streams, self.wire.taken), (1, []))
+        self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-1")))
         self.assertEqual(self.serving.streams, 0)
 
     def test_a_delivered_run_closes_its_stream(self) -> None:
@@ -239,62 +266,21 @@ class Streams(Cast):
         self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-0")))
         self.failureResultOf(self.ask(rpc.BIND, rpc.BindingQuery("one-more")), LimitExceeded)
 
-    def test_an_overflowing_run_fails_honestly(self) -> None:
-        """A run whose rows no longer fit is stopped and ends as failed, whatever its agent says."""
-        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(budget=200))
+    def test_a_run_that_asks_without_end_fails_honestly(self) -> None:
+        """Facts are never dropped; a run with more of them than can be kept is stopped and ends as
+        failed, whatever its agent says.
+        """
+        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(budget=300))
         self.handlers = self.serving.handlers()
         sink = self.begin()
-        sink.event(row("a" * 20))
-        self.assertEqual(self.runtime.aborted, [])
-        sink.event(row("b" * 200))
+        for number in range(10):
+            sink.event(question(f"o-{number}"))
+        self.assertEqual(self.runtime.aborted[:1], ["run-1"])
         sink.event(row("c"))
-        self.assertEqual(self.runtime.aborted, ["run-1"])
         sink.event(RunEnded(outcome="interrupted"))
-        self.assertEqual(
-            [event for _, _, event in self.published()],
-            [row("a" * 20), RunEnded(outcome="failed", error=OUTPUT_LOST)],
-        )
-
-
-class SessionLoss(Cast):
-    """Without grace a run ends with the session that started it."""
-
-    def test_runs_are_stopped_and_their_questions_denied(self) -> None:
-        """Every pending question is denied, then the run is aborted; its stream is closed."""
-        sink = self.begin()
-        for occurrence in ("o-1", "o-2"):
-            sink.event(question(occurrence))
-        sink.event(PermissionWithdrawn(permission_occurrence_id="o-1"))
-        self.serving.session_lost("generation-1")
-        self.assertEqual(
-            [(r.permission_occurrence_id, r.allow) for r in self.runtime.responses],
-            [("o-2", False)],
-        )
-        self.assertEqual(self.runtime.aborted, ["run-1"])
-        self.assertEqual(self.serving.streams, 0)
-
-    def test_other_sessions_are_untouched(self) -> None:
-        """Only what the lost session has bound ends."""
-        self.begin()
-        self.serving.session_lost("generation-0")
-        self.assertEqual(self.runtime.aborted, [])
-        self.assertEqual(self.serving.streams, 1)
-
-    def test_a_finished_run_is_not_aborted(self) -> None:
-        """A run that has ended is only forgotten."""
-        self.begin().event(RunEnded(outcome="finished"))
-        self.serving.session_lost("generation-1")
-        self.assertEqual(self.runtime.aborted, [])
-
-    def test_a_launch_under_way_is_abandoned(self) -> None:
-        """The launch is cancelled; its caller, who is gone, would learn that the outcome is
-        unknown.
-        """
-        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
-        d = self.ask(rpc.START, launch())
-        self.serving.session_lost("generation-1")
-        self.assertEqual(self.runtime.cancelled_launches, 1)
-        self.assertEqual(self.failureResultOf(d, CallError).value.outcome, "unknown")
+        events = [event for _, _, event in self.published()]
+        self.assertEqual(events[-1], RunEnded(outcome="failed", error=OUTPUT_LOST))
+        self.assertLess(len(events), 10)
 
     def test_a_caller_who_gives_up_cancels_the_launch(self) -> None:
         """Cancelling the handler cancels the launch and closes the stream."""
@@ -304,3 +290,23 @@ class SessionLoss(Cast):
         self.failureResultOf(d)
         self.assertEqual(self.runtime.cancelled_launches, 1)
         self.assertEqual(self.serving.streams, 0)
+
+    def test_a_cancelled_launch(self) -> None:
+        """Not begun, it is cancelled; begun, its run is aborted and its questions are denied.
+
+        Again, or for another run, it is nothing.
+        """
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-1")))
+        d = self.ask(rpc.START, launch())
+        cancel = rpc.CancelLaunch("binding-1", "run-1")
+        self.successResultOf(self.ask(rpc.CANCEL_LAUNCH, rpc.CancelLaunch("binding-1", "other")))
+        self.assertNoResult(d)
+        self.successResultOf(self.ask(rpc.CANCEL_LAUNCH, cancel))
+        self.assertEqual(self.failureResultOf(d, CallError).value.outcome, "unknown")
+        self.assertEqual((self.runtime.cancelled_launches, self.serving.streams), (1, 0))
+        self.begin("run-2", "binding-2").event(question("o-1"))
+        for _ in range(2):
+            cancel = rpc.CancelLaunch("binding-2", "run-2")
+            self.successResultOf(self.ask(rpc.CANCEL_LAUNCH, cancel))
+        self.assertEqual(self.runtime.aborted, ["run-2"])
+        self.assertEqual([r.allow for r in self.runtime.responses], [False])

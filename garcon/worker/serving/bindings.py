@@ -1,22 +1,25 @@
-"""The streams a controller has bound: each takes the facts of one run and knows whose session it
+"""The streams a controller has bound: each takes the facts of one run and knows which session it
 belongs to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import Logger
+from twisted.internet.interfaces import IDelayedCall
 from zope.interface import implementer
 
 from garcon.contract import limits
 from garcon.contract.runs import (
     Launched,
+    LaunchFailure,
+    LaunchSettled,
     PermissionRequested,
     PermissionWithdrawn,
+    RelayedEvent,
     RowProduced,
     RunEnded,
     RunEvent,
@@ -29,7 +32,7 @@ from garcon.worker.serving.relay import Relay
 
 OUTPUT_LOST = RunFailure(
     "OUTCOME_UNKNOWN",
-    "The worker could not keep this run's output while the controller did not take it;"
+    "The worker could not keep what this run had to tell while the controller did not take it;"
     " the run was stopped.",
 )
 BINDINGS = 2 * limits.SESSIONS
@@ -37,70 +40,136 @@ BINDINGS = 2 * limits.SESSIONS
 """
 
 
+class BindingOwner(Protocol):
+    """Who looks after bindings in trouble (`continuity.py`)."""
+
+    def overflowed(self, binding: Binding) -> None:
+        """A fact could not be kept: the run cannot be shown any more."""
+
+    def asked_in_vain(self, binding: Binding, occurrence_id: str) -> None:
+        """A detached run asks for a permission."""
+
+    def ended_detached(self, binding: Binding) -> None:
+        """A detached run is over."""
+
+
 @implementer(IRunSink)
 @define(eq=False)
 class Binding:
-    """One run's stream of facts to the session that bound it; deaf once closed."""
+    """One run's stream of facts to the session that has bound or resumed it.
+
+    Without a session its facts are kept; closed, it is deaf.  A detached binding is a closed one
+    whose run goes on: nobody sees it any more, and its questions are denied.
+    """
 
     binding_id: str
     generation: str
+    controller: str
+    """The controller process that owns the run."""
     _relay: Relay
-    _overflowed: Callable[[Binding], None]
+    _owner: BindingOwner
     run_id: str | None = None
+    chat_id: str | None = None
     launching: Deferred[Launched] | None = None
+    is_launched: bool = False
+    failure: LaunchFailure | None = None
+    """Why the launch failed, if it did."""
+    is_failure_told: bool = False
+    expiry: IDelayedCall | None = None
     asked: set[str] = field(factory=set)
     """Permission requests that wait for a decision."""
     is_open: bool = True
+    is_detached: bool = False
     has_ended: bool = False
-    has_lost_output: bool = False
+    has_lost_facts: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be published: the run has ended, or never began."""
+        return self.has_ended or self.is_failure_told
+
+    def settled(self, failure: LaunchFailure | None, *, is_heard: bool) -> None:
+        """The launch has succeeded or failed.  Unless its caller hears it, it is published."""
+        self.launching = None
+        self.failure, self.is_launched = failure, failure is None
+        if not is_heard:
+            self.tell_settlement()
+
+    def tell_settlement(self) -> None:
+        """Publish what became of the launch."""
+        assert self.run_id is not None
+        self.is_failure_told = self.failure is not None
+        self._publish(LaunchSettled(run_id=self.run_id, error=self.failure))
 
     def event(self, event: RunEvent) -> None:
         """Publish the next fact of the run."""
         if isinstance(event, PermissionRequested):
             self.asked.add(event.permission_occurrence_id)
+            if self.is_detached:
+                self._owner.asked_in_vain(self, event.permission_occurrence_id)
         elif isinstance(event, PermissionWithdrawn):
             self.asked.discard(event.permission_occurrence_id)
         elif isinstance(event, RunEnded):
             self.has_ended = True
             self.asked.clear()
-            if self.has_lost_output:
+            if self.is_detached:
+                self._owner.ended_detached(self)
+            if self.has_lost_facts:
                 event = RunEnded(outcome="failed", error=OUTPUT_LOST)
-        if not self.is_open:
-            return
-        is_row = isinstance(event, RowProduced)
-        if is_row and self.has_lost_output:
-            return
-        kept = self._relay.publish(self.binding_id, msgspec.json.encode(event), must=not is_row)
-        if not kept:
-            self.has_lost_output = True
-            self._overflowed(self)
+        if not self.has_lost_facts or isinstance(event, RunEnded):
+            self._publish(event)
 
     def close(self) -> None:
         """Take no further facts and drop those not delivered."""
         self.is_open = False
+        self.stop_expiry()
         self._relay.close(self.binding_id)
+
+    def stop_expiry(self) -> None:
+        """Whatever time this binding had left does not count any more."""
+        if self.expiry is not None and self.expiry.active():
+            self.expiry.cancel()
+        self.expiry = None
+
+    def _publish(self, event: RelayedEvent) -> None:
+        if not self.is_open:
+            return
+        kept = self._relay.publish(
+            self.binding_id,
+            msgspec.json.encode(event),
+            is_row=isinstance(event, RowProduced),
+            is_last=isinstance(event, RunEnded),
+        )
+        if not kept:
+            self.has_lost_facts = True
+            self._owner.overflowed(self)
 
 
 class Bindings:
-    """All streams of this worker, by id."""
+    """All streams of this worker, by id, and the detached runs, by chat."""
 
-    _log = Logger()
-
-    def __init__(self, relay: Relay, overflowed: Callable[[Binding], None]) -> None:
+    def __init__(self, relay: Relay) -> None:
         self._relay = relay
-        self._overflowed = overflowed
         self._open: dict[str, Binding] = {}
+        self._detached: dict[str, Binding] = {}
         self._delivered: Waiters[None] = Waiters()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def bind(self, binding_id: str, generation: str) -> Binding:
-        """Open a stream for a session; the same session may ask twice."""
+    def bind(
+        self, binding_id: str, generation: str, controller: str, owner: BindingOwner
+    ) -> Binding:
+        """Open a stream for a session.
+
+        Asking twice changes nothing; a later session may ask again as long as nothing was launched.
+        """
         known = self._open.get(binding_id)
         if known is not None:
             if known.generation != generation:
-                raise validation("the binding belongs to another session")
+                if known.run_id is not None:
+                    raise validation("the binding belongs to another session")
+                self.resume(known, generation, controller, 0)
             return known
         if len(self._open) >= BINDINGS:
             raise LimitExceeded(
@@ -109,10 +178,25 @@ class Bindings:
                 status=503,
                 retryable=True,
             )
-        binding = Binding(binding_id, generation, self._relay, self._overflowed)
+        binding = Binding(binding_id, generation, controller, self._relay, owner)
         self._relay.open(binding_id)
         self._open[binding_id] = binding
         return binding
+
+    def resume(self, binding: Binding, generation: str, controller: str, acknowledged: int) -> int:
+        """Go on with a stream in a newer session; returns the last number given out so far.
+
+        A launch that has failed is told of again, in case its reply was lost.
+        """
+        binding.generation, binding.controller = generation, controller
+        binding.stop_expiry()
+        if binding.failure is not None and not binding.is_failure_told:
+            binding.tell_settlement()
+        return self._relay.resume(binding.binding_id, acknowledged)
+
+    def orphan(self, binding: Binding) -> None:
+        """The session of a stream is lost: its facts are kept from now on."""
+        self._relay.orphan(binding.binding_id)
 
     def of(self, binding_id: str, generation: str) -> Binding:
         """Return a stream that this session has bound."""
@@ -125,6 +209,10 @@ class Bindings:
         """Return an open stream, or None."""
         return self._open.get(binding_id)
 
+    def all(self) -> list[Binding]:
+        """List the open streams."""
+        return list(self._open.values())
+
     def close(self, binding_id: str) -> None:
         """Close a stream, if it is open."""
         binding = self._open.pop(binding_id, None)
@@ -133,6 +221,28 @@ class Bindings:
             if not self._undelivered():
                 self._delivered.fire(None)
 
+    def detach(self, binding: Binding) -> None:
+        """Close a stream whose run goes on; its chat takes no other run until that has ended."""
+        self.close(binding.binding_id)
+        if binding.chat_id is not None:
+            binding.is_detached = True
+            self._detached[binding.chat_id] = binding
+
+    def forget(self, binding: Binding) -> None:
+        """A detached run is over."""
+        if binding.chat_id is not None and self._detached.get(binding.chat_id) is binding:
+            del self._detached[binding.chat_id]
+
+    def must_be_free(self, chat_id: str) -> None:
+        """Raise ``SESSION_BUSY`` while a detached run of this chat goes on."""
+        if chat_id in self._detached:
+            raise GarconError(
+                "SESSION_BUSY",
+                "An earlier turn of this chat, whose controller was lost, has not ended yet.",
+                status=409,
+                retryable=True,
+            )
+
     def delivered(self) -> Deferred[None]:
         """Fire once no ended run waits for its last acknowledgement; at once if none does."""
         return self._delivered.wait() if self._undelivered() else succeed(None)
@@ -140,19 +250,15 @@ class Bindings:
     def _undelivered(self) -> bool:
         return any(binding.has_ended for binding in self._open.values())
 
-    def of_generation(self, generation: str) -> list[Binding]:
-        """List the streams that a session has bound."""
-        return [b for b in self._open.values() if b.generation == generation]
-
     def running(self, run_id: str) -> Binding | None:
         """Return the stream of a run, if it is still there."""
         return next((b for b in self._open.values() if b.run_id == run_id), None)
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> None:
-        """Free what the controller has; a stream whose run has ended and is delivered whole closes
-        itself.
+        """Free what the controller has; a stream with nothing more to say that is delivered whole
+        closes itself.
         """
         for binding_id in self._relay.acknowledged(acknowledgements):
             binding = self._open.get(binding_id)
-            if binding is not None and binding.has_ended:
+            if binding is not None and binding.is_over:
                 self.close(binding_id)

@@ -1,74 +1,127 @@
-"""What becomes of running work when the session that started it is lost.  One object decides; the
-rest obeys.
+"""What becomes of running work when the session that started it is lost (control.md J.5, J.10).
+
+A run goes on, and what it has to tell is kept.  It has the grace, counted from the loss of the last
+session, until a session resumes it; once a newer session is there it has five minutes.  A session
+that is lost again before it had resumed anything does not count against the runs of its own
+controller process, which will come back for them; another process never can.
+
+A run whose time is over is detached: its output is dropped, its questions are denied, it is stopped
+as far as it lets itself be stopped, and its chat takes no other run before it has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from attrs import define
 from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from zope.interface import Interface, implementer
 
 from garcon.contract.runs import PermissionResponse
 from garcon.deferreds import Tasks
 from garcon.errors import GarconError
+from garcon.link.settings import LinkSettings
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.worker.serving.bindings import Binding, Bindings
 
 
-class IContinuity(Interface):
-    """Decides the fate of bindings."""
-
-    def session_lost(orphans: Sequence[Binding]) -> None:
-        """The session these belong to has ended and will not come back."""
-
-    def unwanted(binding: Binding) -> None:
-        """The controller has closed a stream whose run it will hear no more of."""
-
-    def overflowed(binding: Binding) -> None:
-        """A run produced more than could be kept; it cannot be shown whole any more."""
-
-
-@implementer(IContinuity)
 @define(eq=False)
-class EndWithSession:
-    """A run ends with the session that started it: questions are denied, the agent is stopped."""
+class Continuity:
+    """Decides the fate of bindings; see `BindingOwner` for what they tell it."""
 
+    _clock: IReactorTime
     _runtime: IExecutorRuntime
     _bindings: Bindings
     _tasks: Tasks
+    _settings: LinkSettings
     _log = Logger()
 
-    def session_lost(self, orphans: Sequence[Binding]) -> None:
-        """Close the streams and stop their runs."""
-        for binding in orphans:
-            self.unwanted(binding)
+    def session_started(self, generation: str) -> None:
+        """A session is there: what it does not resume soon is not wanted any more."""
+        for binding in self._bindings.all():
+            if binding.generation != generation:
+                self._expire(binding, self._settings.newer_grace)
+
+    def session_lost(self, generation: str, controller: str) -> None:
+        """The session of a controller process has ended."""
+        for binding in self._bindings.all():
+            if binding.generation == generation:
+                self._bindings.orphan(binding)
+            if binding.controller == controller:
+                binding.stop_expiry()
+                self._expire(binding, self._settings.grace)
 
     def unwanted(self, binding: Binding) -> None:
-        """Close the stream and stop its run, which nobody could answer or see any more."""
-        self._bindings.close(binding.binding_id)
-        if binding.launching is not None:
-            binding.launching.cancel()
-        elif binding.run_id is not None and not binding.has_ended:
-            self._tasks.spawn("stop an orphaned run", self._end(binding, binding.run_id))
+        """The controller has given up a stream, or a launch on it."""
+        self._detach(binding)
 
     def overflowed(self, binding: Binding) -> None:
         """Stop the run; its end is then published as a failure."""
-        if binding.run_id is not None:
-            self._tasks.spawn("stop a run that lost output", self._end(binding, binding.run_id))
+        self._tasks.spawn("stop a run that lost facts", self._end(binding))
 
-    async def _end(self, binding: Binding, run_id: str) -> None:
+    def asked_in_vain(self, binding: Binding, occurrence_id: str) -> None:
+        """Deny what nobody could decide."""
+        self._tasks.spawn("deny a question nobody sees", self._deny_soon(binding, occurrence_id))
+
+    def ended_detached(self, binding: Binding) -> None:
+        """Its chat is free again."""
+        self._bindings.forget(binding)
+
+    def stop(self) -> None:
+        """Let no more time run out."""
+        for binding in self._bindings.all():
+            binding.stop_expiry()
+
+    def _expire(self, binding: Binding, seconds: float) -> None:
+        """Give a binding so long, or what it has left if that is less."""
+        due = self._clock.seconds() + seconds
+        if binding.expiry is not None:
+            if binding.expiry.getTime() <= due:
+                return
+            binding.stop_expiry()
+        binding.expiry = self._clock.callLater(seconds, self._expired, binding)
+
+    def _expired(self, binding: Binding) -> None:
+        binding.expiry = None
+        if self._detach(binding):
+            self._log.warn("a run that its controller did not resume in time is given up")
+
+    def _detach(self, binding: Binding) -> bool:
+        """Give a binding up; return whether its run goes on, for now."""
+        if binding.launching is not None:
+            # It ends here: a launch that begins all the same is ended by the runtime.
+            self._bindings.close(binding.binding_id)
+            binding.launching.cancel()
+        elif binding.is_launched and not binding.has_ended:
+            self._bindings.detach(binding)
+            self._tasks.spawn("stop a detached run", self._end(binding))
+            return True
+        else:
+            self._bindings.close(binding.binding_id)
+        return False
+
+    async def _end(self, binding: Binding) -> None:
+        assert binding.run_id is not None
         for occurrence_id in sorted(binding.asked):
-            try:
-                await self._runtime.respond(
-                    PermissionResponse(
-                        run_id=run_id, permission_occurrence_id=occurrence_id, allow=False
-                    )
-                )
-            except CancelledError:
-                raise
-            except GarconError as error:
-                self._log.debug("a denial was not delivered: {error}", error=error.text)
-        await self._runtime.abort(run_id)
+            await self._deny(binding, occurrence_id)
+        if not binding.has_ended:
+            await self._runtime.abort(binding.run_id)
+
+    async def _deny_soon(self, binding: Binding, occurrence_id: str) -> None:
+        # Not from inside the event: the agent is still telling of its question.
+        await deferLater(self._clock, 0, lambda: None)
+        if occurrence_id in binding.asked:
+            await self._deny(binding, occurrence_id)
+
+    async def _deny(self, binding: Binding, occurrence_id: str) -> None:
+        assert binding.run_id is not None
+        binding.asked.discard(occurrence_id)
+        response = PermissionResponse(
+            run_id=binding.run_id, permission_occurrence_id=occurrence_id, allow=False
+        )
+        try:
+            await self._runtime.respond(response)
+        except CancelledError:
+            raise
+        except GarconError as error:
+            self._log.debug("a denial was not delivered: {error}", error=error.text)

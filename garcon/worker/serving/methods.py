@@ -15,15 +15,17 @@ from garcon.contract.runs import (
     ExecutorDescription,
     Launch,
     Launched,
+    LaunchFailure,
     PermissionResponse,
     ProjectInspection,
 )
 from garcon.deferreds import returns_deferred
-from garcon.errors import CallError, validation
+from garcon.errors import CallError, GarconError, validation
+from garcon.link.calls import PROVIDER_FAILURE
 from garcon.link.interfaces import CallContext, Handler
 from garcon.runtime.interfaces import IExecutorRuntime
-from garcon.worker.serving.bindings import Bindings
-from garcon.worker.serving.continuity import IContinuity
+from garcon.worker.serving.bindings import Binding, Bindings
+from garcon.worker.serving.continuity import Continuity
 
 
 @define(eq=False)
@@ -32,17 +34,18 @@ class Methods:
 
     _runtime: IExecutorRuntime
     _bindings: Bindings
-    _continuity: IContinuity
+    _continuity: Continuity
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return every method a worker serves, by name."""
         table: list[tuple[rpc.Method, Callable[[Any, CallContext], Deferred[Any]]]] = [
             (rpc.DESCRIBE, self.describe),
-            (rpc.RECONCILE, self.reconcile),
             (rpc.CATALOG, self.catalog),
             (rpc.INSPECT_PROJECT, self.inspect_project),
             (rpc.BIND, self.bind),
+            (rpc.PRODUCERS_RESUME, self.resume),
             (rpc.CLOSE_BINDING, self.close_binding),
+            (rpc.CANCEL_LAUNCH, self.cancel_launch),
             (rpc.START, self.launch),
             (rpc.RESUME, self.launch),
             (rpc.ABORT, self.abort),
@@ -54,15 +57,6 @@ class Methods:
     def describe(self, _: rpc.Nothing, context: CallContext) -> Deferred[ExecutorDescription]:
         """Say what this executor is."""
         return self._runtime.describe()
-
-    @returns_deferred
-    async def reconcile(
-        self, request: rpc.ReconcileCalls, context: CallContext
-    ) -> rpc.ReconciledCalls:
-        """Say of each lost call that its fate is not known: replies are not kept beyond their
-        session.
-        """
-        return rpc.ReconciledCalls([rpc.CallState(call.id, "unknown") for call in request.calls])
 
     @returns_deferred
     async def catalog(self, request: rpc.AgentQuery, context: CallContext) -> rpc.CatalogSnapshot:
@@ -80,8 +74,28 @@ class Methods:
         """Open the stream that a run's facts will come back on."""
         if not request.binding_id:
             raise validation("a binding needs an id")
-        self._bindings.bind(request.binding_id, context.generation)
+        self._bindings.bind(
+            request.binding_id, context.generation, context.peer.runtime_id, self._continuity
+        )
         return rpc.Nothing()
+
+    @returns_deferred
+    async def resume(
+        self, request: rpc.ResumeProducers, context: CallContext
+    ) -> rpc.ResumedProducers:
+        """Go on with the streams that the controller still wants, each from where it had it."""
+        resumed = []
+        for wanted in request.bindings:
+            binding = self._bindings.find(wanted.binding)
+            if binding is not None:
+                last = self._bindings.resume(
+                    binding,
+                    context.generation,
+                    context.peer.runtime_id,
+                    wanted.acknowledged_seq,
+                )
+                resumed.append(_resumed(binding, last))
+        return rpc.ResumedProducers(resumed)
 
     @returns_deferred
     async def close_binding(self, request: rpc.BindingQuery, context: CallContext) -> rpc.Nothing:
@@ -92,28 +106,47 @@ class Methods:
         return rpc.Nothing()
 
     @returns_deferred
+    async def cancel_launch(self, request: rpc.CancelLaunch, context: CallContext) -> rpc.Nothing:
+        """End a launch wherever it has come to, its run included; again changes nothing."""
+        binding = self._bindings.find(request.binding_id)
+        if binding is not None and binding.run_id in (None, request.run_id):
+            self._continuity.unwanted(binding)
+        return rpc.Nothing()
+
+    @returns_deferred
     async def launch(self, request: Launch, context: CallContext) -> Launched:
-        """Run a turn whose facts go to its binding.  If the session is lost meanwhile, the launch
-        is abandoned.
+        """Run a turn whose facts go to its binding.
+
+        If the session is lost meanwhile, what became of the launch is told on the binding.  One
+        that failed keeps its binding until the controller closes it, for the same reason.
         """
         binding = self._bindings.of(request.binding_id, context.generation)
         if binding.run_id is not None:
             raise validation("the binding has its run already")
-        binding.run_id = request.run_id
-        binding.launching = self._runtime.launch(request, binding)
+        binding.run_id, binding.chat_id = request.run_id, request.chat_id
         try:
-            return await binding.launching
-        except Exception as error:
-            was_open = binding.is_open
-            # No event will come of a failed launch, so nobody would close the stream later.
-            self._bindings.close(request.binding_id)
-            if was_open or not isinstance(error, CancelledError):
+            self._bindings.must_be_free(request.chat_id)
+            binding.launching = self._runtime.launch(request, binding)
+            launched = await binding.launching
+        except CancelledError:
+            binding.launching = None
+            if binding.is_open:
+                # By the caller; else by us, who have closed the stream, and the caller hears of it.
+                self._bindings.close(request.binding_id)
                 raise
             raise CallError(
-                "EXECUTOR_UNAVAILABLE", "the session ended during the launch", outcome="unknown"
+                "EXECUTOR_UNAVAILABLE", "the launch was given up", outcome="unknown"
             ) from None
-        finally:
-            binding.launching = None
+        except GarconError as error:
+            binding.settled(_failure(error), is_heard=_is_heard(binding, context))
+            raise
+        except Exception:
+            text = "The worker failed to launch the run; its log has the cause."
+            failure = LaunchFailure(code=PROVIDER_FAILURE, message=text, outcome="unknown")
+            binding.settled(failure, is_heard=_is_heard(binding, context))
+            raise
+        binding.settled(None, is_heard=_is_heard(binding, context))
+        return launched
 
     @returns_deferred
     async def abort(self, request: rpc.RunQuery, context: CallContext) -> rpc.Aborted:
@@ -133,3 +166,28 @@ class Methods:
         if binding is not None and delivery != "not-delivered":
             binding.asked.discard(request.permission_occurrence_id)
         return rpc.Delivered(delivery)
+
+
+def _is_heard(binding: Binding, context: CallContext) -> bool:
+    """Whether the session that asked can still be answered, as far as we know."""
+    return context.session.is_open and binding.generation == context.generation
+
+
+def _failure(error: GarconError) -> LaunchFailure:
+    outcome = error.outcome if isinstance(error, CallError) else "rejected"
+    return LaunchFailure(
+        code=error.code,
+        message=error.text,
+        outcome=outcome,  # type: ignore[arg-type]  # one of the three
+        status=error.status,
+        retryable=error.retryable,
+    )
+
+
+def _resumed(binding: Binding, last: int) -> rpc.ResumedBinding:
+    run_id = binding.run_id
+    if run_id is None:
+        return rpc.ResumedBinding(binding.binding_id, last)
+    handle = Launched(run_id) if binding.is_launched else None
+    launch = None if binding.failure is not None else rpc.ResumedLaunch(run_id, handle)
+    return rpc.ResumedBinding(binding.binding_id, last, launch, [run_id])

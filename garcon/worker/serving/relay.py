@@ -10,26 +10,22 @@ from attrs import define, field
 from msgspec import Raw, Struct
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from garcon.contract.limits import RETRY
+from garcon.contract.rpc import ProducerFrame
 from garcon.worker.serving.backlog import Backlog
-
-RETRY = 0.01
-"""How long a frame waits that the link did not admit (control.md J.5)."""
-
-
-class SealedFrame(Struct, frozen=True, rename="camel"):
-    """A `ProducerFrame` whose event is encoded already: on the wire the two are the same."""
-
-    binding_id: str
-    event: Raw
 
 
 @define(eq=False)
 class Relay:
-    """Publish encoded events of all bindings in the order in which they came."""
+    """Publish encoded events of all bindings in the order in which they came.
+
+    While no stream is live nothing is offered, and no timer runs.
+    """
 
     _clock: IReactorTime
     _offer: Callable[[int, Struct], bool]
     _backlog: Backlog = field(factory=Backlog)
+    _retry_after: float = RETRY
     _retry: IDelayedCall | None = None
 
     def open(self, binding_id: str) -> None:
@@ -40,9 +36,24 @@ class Relay:
         """End a stream; what was not delivered of it is dropped."""
         self._backlog.close(binding_id)
 
-    def publish(self, binding_id: str, content: bytes, *, must: bool) -> bool:
+    def orphan(self, binding_id: str) -> None:
+        """Keep a stream whose session is lost, for the next one that resumes it."""
+        self._backlog.orphan(binding_id)
+
+    def resume(self, binding_id: str, acknowledged: int) -> int:
+        """Send a stream's frames again that were not acknowledged, in a moment: the caller's answer
+        goes first.  Returns the number up to which they have been given out so far.
+        """
+        last = self._backlog.resume(binding_id, acknowledged)
+        if self._retry is None:
+            self._retry = self._clock.callLater(0, self._pump)
+        return last
+
+    def publish(
+        self, binding_id: str, content: bytes, *, is_row: bool, is_last: bool = False
+    ) -> bool:
         """Send an event, now or as soon as the link takes it; False if it cannot be kept."""
-        kept = self._backlog.add(binding_id, content, must=must)
+        kept = self._backlog.add(binding_id, content, is_row=is_row, is_last=is_last)
         if kept and self._retry is None:
             self._pump()
         return kept
@@ -66,7 +77,7 @@ class Relay:
     def _pump(self) -> None:
         self._retry = None
         while (frame := self._backlog.take()) is not None:
-            if not self._offer(frame.seq, SealedFrame(frame.binding_id, Raw(frame.content))):
+            if not self._offer(frame.seq, ProducerFrame(frame.binding_id, Raw(frame.content))):
                 self._backlog.put_back(frame)
-                self._retry = self._clock.callLater(RETRY, self._pump)
+                self._retry = self._clock.callLater(self._retry_after, self._pump)
                 return

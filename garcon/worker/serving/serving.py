@@ -10,11 +10,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from garcon.deferreds import Tasks, returns_deferred
-from garcon.link.interfaces import Handler
+from garcon.link.interfaces import Handler, ICapturedLink
+from garcon.link.settings import LinkSettings
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.worker.serving.backlog import Backlog
-from garcon.worker.serving.bindings import Binding, Bindings
-from garcon.worker.serving.continuity import EndWithSession, IContinuity
+from garcon.worker.serving.bindings import Bindings
+from garcon.worker.serving.continuity import Continuity
 from garcon.worker.serving.methods import Methods
 from garcon.worker.serving.relay import Relay
 
@@ -34,12 +35,14 @@ class Serving:
         runtime: IExecutorRuntime,
         offer: Callable[[int, Struct], bool],
         backlog: Backlog | None = None,
+        settings: LinkSettings | None = None,
     ) -> None:
+        settings = settings or LinkSettings()
         self._clock = clock
         self._tasks = Tasks()
-        self._relay = Relay(clock, offer, backlog or Backlog())
-        self._bindings = Bindings(self._relay, self._overflowed)
-        self._continuity: IContinuity = EndWithSession(runtime, self._bindings, self._tasks)
+        self._relay = Relay(clock, offer, backlog or Backlog(), settings.retry)
+        self._bindings = Bindings(self._relay)
+        self._continuity = Continuity(clock, runtime, self._bindings, self._tasks, settings)
         self._methods = Methods(runtime, self._bindings, self._continuity)
 
     @property
@@ -51,9 +54,13 @@ class Serving:
         """Return what the link dispatches to, by method name."""
         return self._methods.handlers()
 
-    def session_lost(self, generation: str) -> None:
-        """A session of the controller has ended."""
-        self._continuity.session_lost(self._bindings.of_generation(generation))
+    def session_started(self, captured: ICapturedLink) -> None:
+        """A session of a controller is there."""
+        self._continuity.session_started(captured.generation)
+
+    def session_lost(self, captured: ICapturedLink) -> None:
+        """A session of a controller has ended."""
+        self._continuity.session_lost(captured.generation, captured.peer.runtime_id)
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> None:
         """The controller has these frames."""
@@ -71,7 +78,5 @@ class Serving:
     def stop(self) -> Deferred[None]:
         """Offer nothing more and end what is under way."""
         self._relay.stop()
+        self._continuity.stop()
         return self._tasks.stopService()
-
-    def _overflowed(self, binding: Binding) -> None:
-        self._continuity.overflowed(binding)

@@ -38,6 +38,10 @@ class Use:
     """The chats' side: what is busy is what the test says."""
 
     busy: set[str] = field(factory=set)
+    changes: list[str] = field(factory=list)
+
+    def availability_changed(self, executor_id: str) -> None:
+        self.changes.append(executor_id)
 
     def is_busy(self, executor_id: str) -> bool:
         return executor_id in self.busy

@@ -12,9 +12,9 @@ from garcon.contract.runs import (
     Launched,
     PermissionResponse,
     ProjectInspection,
+    RelayedEvent,
     RowProduced,
     RunEnded,
-    RunEvent,
     SessionStarted,
 )
 from garcon.errors import CallError, GarconError
@@ -69,7 +69,7 @@ class RemoteCase(ExecutorsCase):
         self.assertEqual(self.successResultOf(d), Launched(run))
         self.clock.advance(0)
 
-    def produce(self, seq: int, event: RunEvent, run: str = "run-1") -> None:
+    def produce(self, seq: int, event: RelayedEvent, run: str = "run-1") -> None:
         self.link.produce(f"binding-{run}", seq, event)
 
     def failed(self, d: Deferred[Launched]) -> CallError:
@@ -123,18 +123,18 @@ class LaunchTests(RemoteCase):
         self.assertNotIn("execution.abort", self.generation.made())
 
     def test_unknown_outcome_aborts_best_effort(self) -> None:
-        """It is a failed launch, and whatever may run is asked to end."""
+        """It is a failed launch, and whatever may run is ended with its stream."""
         d = self.begin()
         lost = CallError("REPLY_LOST", "x", outcome="unknown")
         self.generation.waiting(rpc.START).d.errback(lost)
         self.assertIs(self.failed(d), lost)
-        abort = self.generation.waiting(rpc.ABORT)
-        self.assertEqual(abort.request, rpc.RunQuery("run-1"))
-        abort.d.callback(rpc.Aborted(True))
-        self.assertEqual(self.generation.made()[-1], "producers.close")
+        cancel = self.generation.waiting(rpc.CANCEL_LAUNCH)
+        self.assertEqual(cancel.request, rpc.CancelLaunch("binding-run-1", "run-1"))
+        cancel.d.callback(rpc.Nothing())
+        self.assertEqual(self.generation.made()[-1], "producers.cancelLaunch")
 
     def test_at_20_seconds_and_before(self) -> None:
-        """The wait ends, the call is cancelled and the run aborted."""
+        """The wait ends, the call is cancelled and the run ended."""
         d = self.begin()
         start = self.generation.waiting(rpc.START)
         self.clock.advance(19.9)
@@ -143,14 +143,14 @@ class LaunchTests(RemoteCase):
         error = self.failed(d)
         self.assertEqual((error.code, error.outcome), ("EXECUTOR_UNAVAILABLE", "unknown"))
         self.assertTrue(start.is_cancelled)
-        self.generation.waiting(rpc.ABORT)
+        self.generation.waiting(rpc.CANCEL_LAUNCH)
 
     def test_too_slow_before_the_start_was_sent(self) -> None:
         """Then nothing ran, and that is what is said."""
         d = self.runtime.launch(launch(), self.sink)
         self.clock.advance(20)
         self.assertEqual(self.failed(d).outcome, "not-dispatched")
-        self.assertNotIn("execution.abort", self.generation.made())
+        self.assertEqual(self.generation.made()[1:], ["producers.bind", "producers.close"])
 
     def test_cancelling_aborts(self) -> None:
         """As the interface promises."""
@@ -159,25 +159,9 @@ class LaunchTests(RemoteCase):
         d.cancel()
         self.failureResultOf(d, CancelledError)
         self.assertTrue(start.is_cancelled)
-        self.generation.waiting(rpc.ABORT)
-
-    def test_session_lost_during_the_launch(self) -> None:
-        """The launch fails as unknown, and no end of a run follows."""
-        d = self.begin()
-        self.link.lose()
-        self.assertEqual(self.failed(d).outcome, "unknown")
+        self.generation.waiting(rpc.CANCEL_LAUNCH)
         self.clock.advance(30)
         self.assertEqual(self.sink.events, [])
-
-    def test_session_lost_right_after_the_launch(self) -> None:
-        """The launch stands; its end follows the answer."""
-        d = self.begin()
-        self.generation.waiting(rpc.START).d.callback(Launched("run-1"))
-        self.link.lose()
-        self.successResultOf(d)
-        self.assertEqual(self.sink.events, [])
-        self.clock.advance(0)
-        self.assertIsInstance(self.sink.events[0], RunEnded)
 
     def test_not_connected(self) -> None:
         """Nothing is sent."""
@@ -211,7 +195,7 @@ class FactTests(RemoteCase):
         )
 
     def test_nothing_follows_the_end(self) -> None:
-        """Neither frames nor the session's loss."""
+        """Neither frames nor another session."""
         self.produce(1, FINISHED)
         self.produce(2, row("late"))
         self.produce(1, FINISHED)
@@ -236,20 +220,6 @@ class FactTests(RemoteCase):
         self.link.produce("binding-old", 7, row("x"))
         self.clock.advance(0.25)
         self.assertEqual(self.link.acknowledged, [{"binding-old": 7}])
-
-    def test_lost_session_ends_each_run_once(self) -> None:
-        """As failed, outcome unknown; a worker that comes back cannot end it again."""
-        self.running("run-2")
-        self.produce(1, row("a"))
-        self.link.lose()
-        ends = [e for e in self.sink.events if isinstance(e, RunEnded)]
-        self.assertEqual(len(ends), 2)
-        for end in ends:
-            assert end.error is not None
-            self.assertEqual((end.outcome, end.error.code), ("failed", "OUTCOME_UNKNOWN"))
-        self.link.ready("g2")
-        self.produce(2, FINISHED)
-        self.assertEqual(len(self.sink.events), 3)
 
     def test_acknowledgements_do_not_cross_sessions(self) -> None:
         """What was due on the lost one is not sent on the next."""
@@ -306,4 +276,7 @@ class CallTests(RemoteCase):
         self.answered(rpc.RESPOND, rpc.Delivered("confirmed"))
         self.assertEqual(self.successResultOf(d), "confirmed")
         self.link.lose()
-        self.assertEqual(self.successResultOf(self.runtime.respond(response)), "not-delivered")
+        waiting = self.runtime.respond(response)
+        self.assertNoResult(waiting)
+        self.link.ready("g2").waiting(rpc.RESPOND).d.callback(rpc.Delivered("confirmed"))
+        self.assertEqual(self.successResultOf(waiting), "confirmed")

@@ -6,8 +6,9 @@ from twisted.internet.defer import Deferred
 
 from garcon.contract import operations, rpc
 from garcon.contract.connection_url import new_secret
+from garcon.contract.limits import GRACE
 from garcon.controller.executors.remote_executor import availability, bulk_availability
-from garcon.errors import CallError, GarconError
+from garcon.errors import CallError, GarconError, LaneLost
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase
 from garcon.testing.held_link import DESCRIPTION
 
@@ -21,15 +22,16 @@ class AvailabilityTests(ExecutorsCase):
         self.link = self.links[self.executor_id]
 
     def test_as_values(self) -> None:
-        """Disabled is offline whatever else holds; held runs are what there is to wait for."""
-        for enabled, ready, holds, expected in (
+        """Disabled is offline whatever else holds; without a session it is waited for in grace."""
+        for enabled, ready, in_grace, expected in (
             (True, True, False, "ready"),
             (True, True, True, "ready"),
             (True, False, True, "reconnecting"),
             (True, False, False, "offline"),
             (False, True, True, "offline"),
         ):
-            self.assertEqual(availability(enabled=enabled, ready=ready, holds_runs=holds), expected)
+            shown = availability(enabled=enabled, ready=ready, in_grace=in_grace)
+            self.assertEqual(shown, expected)
 
     def test_local(self) -> None:
         """Always there, with every service and both grants."""
@@ -91,15 +93,68 @@ class AvailabilityTests(ExecutorsCase):
         self.assertEqual(second.made(), ["executor.describe"])
 
     def test_lost_session(self) -> None:
-        """Offline; what was learned of the machine stays known, its instance does not."""
+        """It is waited for; what was learned of the machine stays known, its instance does not, and
+        no new work is taken.
+        """
         self.link.ready("g1")
         self.link.lose()
         shown = self.snapshot(self.executor_id)
-        self.assertEqual((shown["availability"], shown["instanceId"]), ("offline", None))
+        self.assertEqual((shown["availability"], shown["instanceId"]), ("reconnecting", None))
         self.assertEqual(shown["projectBasePath"], "/projects")
-        runtime = self.executors.existing(self.executor_id)
-        error = self.failureResultOf(runtime.abort("run"), CallError).value
-        self.assertEqual((error.code, error.outcome), ("EXECUTOR_UNAVAILABLE", "not-dispatched"))
+        error = self.assertRaises(GarconError, self.executors.runtime, self.executor_id)
+        self.assertEqual((error.code, error.status), ("EXECUTOR_UNAVAILABLE", 503))
+
+    def test_grace_at_three_hours_and_before(self) -> None:
+        """Then it is offline; another grace begins only when it was ready again."""
+        self.link.ready("g1")
+        self.link.lose()
+        self.clock.advance(60)
+        self.link.install("g2")
+        self.link.lose()
+        self.clock.advance(GRACE - 61)
+        self.assertEqual(self.executors.availability(self.executor_id), "reconnecting")
+        self.clock.advance(1)
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
+        self.link.ready("g3")
+        self.link.lose()
+        self.clock.advance(GRACE - 1)
+        self.assertEqual(self.executors.availability(self.executor_id), "reconnecting")
+
+    def test_changes_are_told(self) -> None:
+        """Once each, after the fact."""
+        installed = self.link.install("g1")
+        self.assertEqual(self.use.changes, [])
+        installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.assertEqual(self.use.changes, [self.executor_id])
+        self.link.lose()
+        self.link.install("g2")
+        self.assertEqual(len(self.use.changes), 2)
+        self.link.lose()
+        self.clock.advance(GRACE)
+        self.assertEqual(len(self.use.changes), 3)
+
+    def test_installation_in_order(self) -> None:
+        """Described, reconciled, active, and only then ready; asked again after a failure, but
+        reconciled once.
+        """
+        installed = self.link.install("g1")
+        self.assertFalse(installed.is_reconciled)
+        installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.assertTrue(installed.is_reconciled and installed.is_active)
+        self.assertEqual(installed.made(), ["executor.describe"])
+
+    def test_lost_while_it_is_reconciled(self) -> None:
+        """The next one begins from the start."""
+        self.link.reconciling = Deferred()
+        installed = self.link.install("g1")
+        installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.link.lose()
+        self.link.reconciling.errback(LaneLost("socket-closed"))
+        self.link.reconciling = None
+        self.assertFalse(installed.is_active)
+        self.link.ready("g2")
+        self.assertEqual(self.executors.availability(self.executor_id), "ready")
+        self.clock.advance(10)
 
     def test_last_error_shows_only_while_disconnected(self) -> None:
         """With the failure's kind; it is cleared when the executor becomes ready."""
