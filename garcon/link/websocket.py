@@ -84,6 +84,19 @@ def _framed(record: bytes, masks: bool) -> bytes:
     return b"".join((head, mask, create_xor_masker(mask, size).process(record)))
 
 
+def _begins(data: bytes, at: int, masked: bool) -> bool:
+    """Whether what begins at `at` can become the whole binary message of a record."""
+    there = len(data) - at
+    if there == 0 or data[at] != _BINARY:
+        return False
+    if there == 1:
+        return True
+    size = data[at + 1] & 0x7F
+    if (data[at + 1] >= 0x80) != masked or size == 0 or size == 127:
+        return False
+    return size < 126 or there < 4 or data[at + 2] << 8 | data[at + 3] >= 126
+
+
 def _unframed(data: bytes, at: int, masked: bool) -> tuple[bytes, int] | None:
     """Return the record of the whole binary message that begins at `at`, and where it ends; None
     for anything else.
@@ -125,6 +138,8 @@ class _LaneProtocol:
 
     is_writable = True
     _given = 0
+    _begun = b""
+    """A record's message whose end has not come yet."""
     _is_open = False
     _masks = False
     _is_over = False
@@ -215,6 +230,8 @@ class _LaneProtocol:
 
     def dataReceived(self, data: bytes) -> None:
         """Parse; Autobahn's own method first builds the words of a log line."""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
         if (
             self.state == self.STATE_OPEN
             and not self.data
@@ -235,7 +252,9 @@ class _LaneProtocol:
             self.abort()
 
     def _take_records(self, data: bytes) -> bytes:
-        """Take whole binary messages off the front; what remains is for Autobahn to judge."""
+        """Take whole binary messages off the front and keep one that has only begun; the rest is
+        for Autobahn to judge.
+        """
         at = 0
         while self.state == self.STATE_OPEN:
             found = _unframed(data, at, not self._masks)
@@ -243,6 +262,9 @@ class _LaneProtocol:
                 break
             record, at = found
             self.user.record_received(record)
+        if self.state == self.STATE_OPEN and _begins(data, at, not self._masks):
+            self._begun = data[at:]
+            return b""
         return data[at:]
 
     def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Raw
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.link.websocket import _framed, _unframed
+from garcon.errors import BadMessage
+from garcon.link import frames
+from garcon.link.websocket import _begins, _framed, _unframed
 
 SIZES = (1, 125, 126, 127, 65_535)
 
@@ -37,6 +40,32 @@ class Framing(SynchronousTestCase):
         self.assertEqual(len(frames), 8)
         self.assertFalse(any(b"aaaa" in frame for frame in frames))
 
+    def test_a_record_that_has_only_begun(self) -> None:
+        """Every part of one from its first byte on can become one."""
+        for size in (1, 125, 126, 127, 300, 65_535):
+            for masks in (True, False):
+                frame = _framed(b"a" * size, masks)
+                for end in {1, 2, 3, 4, 5, 8, len(frame) - 1}:
+                    if end < len(frame):
+                        self.assertTrue(_begins(b"x" + frame[:end], 1, masks), (size, end))
+        self.assertFalse(_begins(b"x", 1, False))
+
+    def test_what_autobahn_must_judge_is_not_kept_from_it(self) -> None:
+        """Anything that no record's message begins with goes to it at once."""
+        whole = _framed(b"record", False)
+        for data, masked in (
+            (whole[:3], True),
+            (_framed(b"record", True)[:3], False),
+            (b"\x02", False),
+            (b"\x81\x06rec", False),
+            (b"\xc2", False),
+            (b"\x88\x02", False),
+            (b"\x82\x00", False),
+            (b"\x82\x7e\x00\x06rec", False),
+            (b"\x82\x7f\x00", False),
+        ):
+            self.assertFalse(_begins(data, 0, masked), data)
+
     def test_everything_else_is_left_to_autobahn(self) -> None:
         """Incomplete, wrongly masked, fragmented, text, control, empty and oddly long frames."""
         whole = _framed(b"record", False)
@@ -56,3 +85,47 @@ class Framing(SynchronousTestCase):
             (b"\x82\x7f" + (6).to_bytes(8, "big") + b"record", False),
         ):
             self.assertIsNone(_unframed(data, 0, masked))
+
+
+class LargeFrames(SynchronousTestCase):
+    """Large calls are taken apart without a look at their payload, small ones are not."""
+
+    CALL = "c1de4c62-9c2d-4d0c-8f0a-000000000020"
+
+    def test_they_are_what_the_general_decoder_finds(self) -> None:
+        """For every form that our own encoding gives them."""
+        payload = b'{"text":"%b"}' % (b"x" * 9_000)
+        head = frames.request_head(self.CALL, "test.echo", "one-two", payload)
+        for text in (
+            frames.result(self.CALL, payload),
+            frames.result(self.CALL, b'"%b"' % (b"}" * 9_000)),
+            frames.numbered(head, 1),
+            frames.numbered(head, 1234567890123456),
+        ):
+            for form in (text, memoryview(text)):
+                found, general = frames.decode(form), frames._decode(text)
+                self.assertIs(type(found), type(general))
+                for name in found.__struct_fields__:
+                    value = getattr(found, name)
+                    if isinstance(value, Raw):
+                        value = bytes(value)
+                    wanted = getattr(general, name)
+                    if isinstance(wanted, Raw):
+                        wanted = bytes(wanted)
+                    self.assertEqual(value, wanted, name)
+
+    def test_every_other_form_is_left_to_the_general_decoder(self) -> None:
+        """Which takes any JSON that says the same, and refuses what is none."""
+        filling = b'"%b"' % (b"x" * 9_000)
+        for text in (
+            b'{"id":"%b","type":"result","value":%b}' % (self.CALL.encode(), filling),
+            b'{"type":"request","seq":1,"id":"a","method":"b","request":%b}' % filling,
+            b'{"type":"producer","seq":1,"notification":%b}' % filling,
+        ):
+            self.assertEqual(frames.decode(text), frames._decode(text))
+        for text in (
+            frames.result(self.CALL, filling)[:-1],
+            frames.numbered(frames.request_head(self.CALL, "a", "", filling), 0)[:-1] + b"]",
+            b"x" * 9_000,
+        ):
+            self.assertRaises(BadMessage, frames.decode, text)
