@@ -58,6 +58,9 @@ class Lane:
     def beat(self, now: float) -> None:
         self.beats.append(now)
 
+    def woken(self, now: float) -> None:
+        raise AssertionError("it did not sleep")
+
 
 class HeartTests(SynchronousTestCase):
     """One timer for all lanes."""
