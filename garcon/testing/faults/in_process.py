@@ -1,0 +1,168 @@
+"""Schedules over the in-process network, with a clock that only the schedule moves."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+
+from garcon.link.memory import MemoryDialler
+from garcon.testing.faults.ends import ControllerEnd, WorkerEnd, leaks
+from garcon.testing.faults.ledger import Ledger
+from garcon.testing.faults.network import FaultyNetwork
+from garcon.testing.faults.play import Play
+from garcon.testing.faults.steps import (
+    SETTINGS,
+    Cut,
+    CutAfter,
+    Deafen,
+    Elapse,
+    Fault,
+    Full,
+    HalfOpen,
+    Hold,
+    Refuse,
+    Replay,
+    Schedule,
+    Stall,
+)
+
+REST = 600.0
+"""In this time everything has ended once nothing more goes wrong."""
+AFTERGLOW = SETTINGS.newer_grace + 2.0
+"""So long a worker may keep what the controller will not ask for again: the end of a run whose
+acknowledgement was lost.
+"""
+
+
+class InProcess:
+    """See `play.Stage`."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.clock = Clock()
+        self.ledger = Ledger()
+        self.network = FaultyNetwork(clock=self.clock)
+        self.schedule = schedule
+        self._dialler = MemoryDialler(self.network)
+        self._workers = 0
+        self.controller = ControllerEnd(
+            self.clock, self.ledger, SETTINGS, None if schedule.worker_dials else self._dialler
+        )
+        self.controller.executor.start()
+        self.worker = self._start_worker()
+
+    def _start_worker(self) -> WorkerEnd:
+        self._workers += 1
+        dials = self.schedule.worker_dials
+        worker = WorkerEnd(
+            self.clock,
+            self.ledger,
+            SETTINGS,
+            self._dialler if dials else None,
+            self._workers,
+            self.schedule.retention,
+        )
+        self._dialler.target = self.controller.link if dials else worker.link
+        worker.link.start()
+        return worker
+
+    def fault(self, fault: Fault) -> None:
+        """See `Stage`."""
+        network = self.network
+        match fault:
+            case Refuse():
+                network.is_refusing = True
+                return
+            case Deafen():
+                network.is_deaf = True
+                return
+            case Cut(connection=-1):
+                for one in network.open():
+                    network.break_off(one.dialler)
+                return
+        connections = network.open()
+        if not connections:
+            return
+        connection = connections[fault.connection % len(connections)]
+        match fault:
+            case Cut():
+                network.break_off(connection.dialler)
+            case CutAfter(_, side, position):
+                network.cut_after(connection.end(side), position)
+            case HalfOpen(_, side):
+                network.die(connection.end(side))
+            case Hold(_, side):
+                network.hold_back(connection.end(side))
+            case Full(_, side):
+                connection.end(side).set_writable(False)
+            case Replay():
+                network.replay(connection)
+
+    def heal(self) -> None:
+        """See `Stage`."""
+        self.network.heal()
+
+    def restart(self) -> None:
+        """See `Stage`.  A killed process says no more; its sockets tell the peer."""
+        for connection in self.network.open():
+            self.network.break_off(connection.dialler)
+        self.worker.stop()
+        self.ledger.is_continuous = False
+        self.worker = self._start_worker()
+
+    def elapse(self, seconds: float) -> None:
+        """Let time pass, each timer at its time."""
+        end = self.clock.seconds() + seconds
+        while True:
+            due = min((call.getTime() for call in self.clock.getDelayedCalls()), default=None)
+            if due is None or due > end:
+                break
+            self.clock.advance(max(0.0, due - self.clock.seconds()))
+        self.clock.advance(max(0.0, end - self.clock.seconds()))
+
+    @property
+    def is_at_rest(self) -> bool:
+        return self.ledger.is_settled and self.worker.machine.is_idle and self.worker.worker.is_idle
+
+
+def play(schedule: Schedule) -> list[str]:
+    """Play a schedule to its end and say what was wrong with it."""
+    return play_on(InProcess(schedule))
+
+
+def play_on(stage: InProcess) -> list[str]:
+    """Play the schedule of a stage."""
+    play = Play(stage, stage.ledger)
+    stage.elapse(0.0)
+    for step in stage.schedule.steps:
+        match step:
+            case Elapse(seconds):
+                stage.elapse(seconds)
+            case Stall(seconds):
+                stage.clock.advance(seconds)
+            case _:
+                play.take(step)
+    wrong = _settle(stage, play)
+    if not stage.controller.was_continuous():
+        stage.ledger.is_continuous = False
+    stopping = [stage.controller.stop(), stage.worker.stop()]
+    stage.elapse(0.0)
+    if not all(d.called for d in stopping):
+        wrong.append("an end did not stop")
+    wrong += [f"left: {call}" for call in stage.clock.getDelayedCalls()]
+    if stage.network.wires:
+        wrong.append(f"{len(stage.network.wires)} sockets are left")
+    return stage.ledger.violations() + wrong
+
+
+def _settle(stage: InProcess, play: Play) -> list[str]:
+    """Let everything come to an end."""
+    stage.heal()
+    began = stage.clock.seconds()
+    while not stage.is_at_rest or stage.controller.executor.availability != "ready":
+        if stage.clock.seconds() - began > REST:
+            return [f"no rest after {REST:.0f} s: {stage.controller.link.last_error}"]
+        play.wind_up()
+        stage.elapse(1.0)
+    stage.elapse(1.0)
+    if leaks(stage.controller, stage.worker):
+        stage.elapse(AFTERGLOW)
+    return leaks(stage.controller, stage.worker)
