@@ -59,6 +59,7 @@ class LinkPromises:
     # The assertions that mixing in with a `TestCase` brings.
     assertEqual: Any
     assertIs: Any
+    assertIn: Any
     assertTrue: Any
     assertFalse: Any
     flushLoggedErrors: Any

@@ -8,6 +8,7 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
 
 from garcon.contract.limits import MIB
 from garcon.deferreds import returns_deferred
@@ -58,7 +59,7 @@ class Continuity(Linked):
 
     @returns_deferred
     async def test_a_black_hole(self) -> None:
-        """A request and a reply that vanish without anybody hearing of it both come to their end."""
+        """A request and a reply that vanish, and nobody hears of it, both come to their end."""
         self.settings = evolve(self.settings, ping_every=0.1, dead_after=0.3)
         for link in (self.controller, self.worker):
             link._settings = link._shared.settings = self.settings
@@ -92,6 +93,10 @@ class Continuity(Linked):
         handlers[KEPT.name] = handlers[KEPT_BULK.name] = serve
         done: list[str] = []
         waiting = []
+
+        def failed(failure: Failure, which: int) -> None:
+            self.fail(f"seed {seed}, call {which}: {failure.value}")
+
         for n in range(300):
             text = f"{n:08}" + "x" * random.choice((0, 100, 40_000, MIB // 4))
             d = self.controller.call(random.choice((KEPT, KEPT_BULK)), Text(text))
@@ -100,7 +105,7 @@ class Continuity(Linked):
                 d.addErrback(lambda _: None)
             else:
                 d.addCallback(lambda answer: done.append(answer.text[:8]))
-                d.addErrback(lambda f, n=n: self.fail(f"seed {seed}, call {n}: {f.value}"))
+                d.addErrback(failed, n)
             waiting.append(d)
             if n % 25 == 24:
                 self.proxy.cut()
