@@ -107,7 +107,7 @@ class LargeFrames(SynchronousTestCase):
                 self.assertIs(type(found), type(general))
                 for name in found.__struct_fields__:
                     value = getattr(found, name)
-                    if isinstance(value, Raw):
+                    if isinstance(value, Raw | memoryview):
                         value = bytes(value)
                     wanted = getattr(general, name)
                     if isinstance(wanted, Raw):
