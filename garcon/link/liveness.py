@@ -57,7 +57,7 @@ class Liveness:
         if silent >= self.dead_after:
             return Beat.DEAD
         if self._tested is not None:
-            if self.heard > self._tested:
+            if self.heard >= self._tested:
                 self._tested = None
             elif now - self._tested >= self.ping_every:
                 return Beat.DEAD

@@ -198,7 +198,7 @@ class Sleep(SynchronousTestCase):
     def test_a_link_that_does_not_answer_is_given_up(self) -> None:
         """Five seconds after waking, however fresh the last word looks."""
         self.heart.add(self)
-        self.liveness.heard = self.liveness.spoke = 1.0
+        self.liveness.heard = self.liveness.spoke = 0.9
         self.slept += 3600.0
         self.clock.pump([1.0] * 5)
         self.assertNotIn(Beat.DEAD, self.beats)
