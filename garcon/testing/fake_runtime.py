@@ -116,7 +116,8 @@ class FakeRuntime:
     holds_launches: bool = False
     holds_aborts: bool = False
     say_nothing: bool = False
-    """Aborts are not even answered."""
+    """Aborts are not even answered, until the test does so."""
+    unanswered: list[Deferred[bool]] = field(factory=list)
     catalogs: int = 0
 
     @property
@@ -155,7 +156,8 @@ class FakeRuntime:
         if self.abort_error is not None:
             return fail(self.abort_error)
         if self.say_nothing:
-            return Deferred()
+            self.unanswered.append(Deferred())
+            return self.unanswered[-1]
         alive = [run for run in self.runs if run.launch.run_id == run_id and not run.is_over]
         if not self.holds_aborts:
             for run in alive:

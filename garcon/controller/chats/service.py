@@ -106,6 +106,7 @@ class Chats:
         """Show what the chats of this executor do now."""
         for chat in self._state.registry.all():
             if chat.turn is not None and chat.record.executor_id == executor_id:
+                chat.turn.executor_changed()
                 self._state.phase_changed(chat)
 
     @returns_deferred

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, fail
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from garcon.contract.limits import LAUNCH_WAIT
+from garcon.contract.limits import DEAD_AFTER, LAUNCH_WAIT
 from garcon.contract.messages import (
     AssistantMessage,
     PermissionRequest,
@@ -41,6 +41,7 @@ from garcon.controller.chats.commits import (
     Touch,
 )
 from garcon.controller.chats.fields import first_line
+from garcon.controller.chats.interruption import Fate, Interruption
 from garcon.controller.chats.ledger import Record
 from garcon.controller.chats.state import State
 from garcon.controller.transcripts import rows
@@ -51,8 +52,10 @@ from garcon.errors import CallError, GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 from garcon.store.records import Row
 
-ABORT_WAIT, END_WAIT = 10.0, 10.0
-"""Seconds for the executor to take a stop, and then for the run's end to arrive."""
+ABORT_WAIT, END_WAIT = DEAD_AFTER + 1.0, 10.0
+"""Seconds for the executor to take a stop, and then for the run's end to arrive.  A dead link is
+noticed in the first of them, and both fit into the time of the operation.
+"""
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 RELOAD_NOTICE = (
@@ -104,6 +107,10 @@ class Turn:
         self._agent_end: Waiters[None] = Waiters()
         self._settlement: Waiters[None] = Waiters()
         self._unwound: Waiters[None] = Waiters()
+        self._asking_to_end: Interruption | None = None
+        self._kept: Interruption | None = None
+        """A stop that waits for the executor's link."""
+        self._heard = 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -171,8 +178,12 @@ class Turn:
     async def interrupt(self) -> Stopped:
         """Stop the turn; fires when it is settled, or when it could not be stopped.
 
-        Output that comes after the stop is dropped, and kept should the stop fail.
+        Output that comes after the stop is dropped, and kept should the stop fail.  While the
+        executor's link is down the stop is kept: this fires at once, and the turn shows as stopping
+        until the stop is delivered or the run ends otherwise.
         """
+        if self._kept is not None:
+            return "interrupt-requested"
         if self.is_stopping or self._end is not None:
             await self.settled()
             return "interrupt-requested"
@@ -181,11 +192,20 @@ class Turn:
         self._state.phase_changed(self._chat)
         if self._launching is not None:
             await self._cancel_launch(self._launching)
-        elif not await self._abort():
-            self.is_stopping = False
-            self._state.phase_changed(self._chat)
-            self._let_go()
-            return "failed"
+        else:
+            interruption = self._ask_to_end()
+            fate = await self._fate(interruption)
+            if fate is Fate.FAILED:
+                self._go_on()
+                self._let_go()
+                return "failed"
+            if fate is Fate.UNDECIDED:
+                self._kept = interruption
+                self._state.tasks.spawn("a stop that is kept", self._keep(interruption))
+                self._let_go()
+                return "interrupt-requested"
+            if fate is Fate.TAKEN:
+                await self._ended_soon()
         self.end_now()
         await self.settled()
         return "interrupt-requested"
@@ -213,24 +233,85 @@ class Turn:
             except TimeoutError:
                 self._log.warn("the launch of {run} does not end", run=self.run_id)
 
-    async def _abort(self) -> bool:
+    def _ask_to_end(self) -> Interruption:
         try:
             runtime = self._state.executors.existing(self._chat.record.executor_id)
-            there = await runtime.abort(self.run_id).addTimeout(ABORT_WAIT, self._state.clock)
+            asked = runtime.abort(self.run_id)
+        except GarconError as error:
+            asked = fail(error)
+        return Interruption(self.run_id, asked)
+
+    async def _fate(self, interruption: Interruption) -> Fate:
+        """Wait for the executor to take a stop, unless its link is down."""
+        self._asking_to_end = interruption
+        try:
+            if self._is_reconnecting:
+                return interruption.fate
+            return await interruption.decided().addTimeout(ABORT_WAIT, self._state.clock)
+        except TimeoutError:
+            if self._is_reconnecting:
+                return interruption.fate
+            interruption.cancel()
+            return Fate.FAILED
+        finally:
+            self._asking_to_end = None
+
+    async def _keep(self, interruption: Interruption) -> None:
+        """See a stop through that could not be delivered at once."""
+        try:
+            fate = await interruption.decided()
         except CancelledError:
+            interruption.cancel()
             raise
-        except (GarconError, TimeoutError) as error:
-            self._log.warn("stopping {run} failed: {why}", run=self.run_id, why=str(error))
-            return False
-        except Exception:
-            self._log.failure("stopping {run} failed", run=self.run_id)
-            return False
-        if there and not self._agent_ended:
+        if fate is not Fate.FAILED:
+            # The run's end comes behind whatever it said before, which can take its time.
+            while not await self._ended_soon():
+                if not self._is_reconnecting and self._is_quiet:
+                    break
+        self._kept = None
+        if self._end is None:
+            if fate is Fate.FAILED:
+                self._go_on()
+            else:
+                self.end_now()
+
+    def _go_on(self) -> None:
+        """The stop came to nothing."""
+        self.is_stopping = False
+        self._state.phase_changed(self._chat)
+
+    async def _ended_soon(self) -> bool:
+        """Wait for the run's end to arrive; return whether it has."""
+        if not self._agent_ended:
             try:
                 await self._agent_end.wait().addTimeout(END_WAIT, self._state.clock)
             except TimeoutError:
                 self._log.warn("{run} was stopped but does not end", run=self.run_id)
-        return True
+        return self._agent_ended
+
+    async def _abort(self) -> None:
+        """Stop the run of a turn that is over, best effort."""
+        interruption = self._ask_to_end()
+        try:
+            if await self._fate(interruption) is Fate.UNDECIDED:
+                await interruption.decided()
+        except CancelledError:
+            interruption.cancel()
+            raise
+
+    @property
+    def _is_reconnecting(self) -> bool:
+        executor = self._chat.record.executor_id
+        return self._state.executors.availability(executor) == "reconnecting"
+
+    @property
+    def _is_quiet(self) -> bool:
+        return self._state.clock.seconds() - self._heard >= END_WAIT
+
+    def executor_changed(self) -> None:
+        """The executor's link was lost, or is back."""
+        if self._asking_to_end is not None and self._is_reconnecting:
+            self._asking_to_end.link_lost()
 
     # IRunSink
 
@@ -238,6 +319,7 @@ class Turn:
         """Take the next fact of the run."""
         if self._end is not None or self.is_settled:
             return
+        self._heard = self._state.clock.seconds()
         if isinstance(event, RunEnded):
             self._agent_ended = True
         if self._holds:
@@ -263,7 +345,7 @@ class Turn:
             case PermissionAutoResolved():
                 self._answered_itself(event)
             case RunEnded():
-                self._finish(event.outcome, event.error)
+                self._run_ended(event)
         self._commits.go()
 
     def _row(self, message: ProviderRow) -> None:
@@ -285,6 +367,14 @@ class Turn:
         self._chat.set(agent_session_id=agent_session_id, **selection)
         self._commits.save_chat()
         self._add(rows.session(self._state.now(), agent_session_id))
+
+    def _run_ended(self, event: RunEnded) -> None:
+        unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
+        if self._kept is not None and event.outcome == "failed" and not unknown:
+            # A stop is not a failure, whatever the agent makes of it.
+            self._finish("interrupted", None)
+        else:
+            self._finish(event.outcome, event.error)
 
     def _finish(self, outcome: Outcome, error: RunFailure | None) -> None:
         if self._end is not None or self.is_settled:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from zope.interface import implementer
+
 from garcon.contract import operations
-from garcon.errors import GarconError
+from garcon.controller.chats.interfaces import IChatObserver
+from garcon.errors import GarconError, LaneLost
+from garcon.store.records import ChatRecord, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
 
 
@@ -81,11 +85,13 @@ class StopTests(ChatsTestCase):
         self.assertEqual(self.kinds()[-1][2], "going on")
 
     def test_output_during_a_stop_that_fails_is_kept_in_order(self) -> None:
-        """An executor that does not answer for ten seconds has not stopped anything."""
+        """An executor that does not answer for sixteen seconds has not stopped anything."""
         self.local.say_nothing = True
         d = self.stop()
         self.local.last.say("one")
-        self.clock.advance(10)
+        self.clock.advance(15.9)
+        self.assertNoResult(d)
+        self.clock.advance(0.1)
         self.assertEqual(self.successResultOf(d).body["outcome"], "failed")
         self.local.last.say("two")
         self.assertEqual([text for _, _, text in self.kinds()[-2:]], ["one", "two"])
@@ -132,10 +138,170 @@ class StopTests(ChatsTestCase):
         self.successResultOf(self.stop())
         self.assertEqual(self.run_chat(self.view).status, 202)
 
-    def test_an_executor_within_its_grace_shows(self) -> None:
-        """The phase is reconnecting while the link is awaited."""
+
+class GapTests(ChatsTestCase):
+    """A turn runs on an executor whose link is down."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.view = self.started()
+        self.turn = self.run_chat(self.view, command="long").body["turnId"]
+        self.local.say_nothing = True
+        self.shown: list[str | None] = []
+        self.chats.observe(Phases(self.shown))
+
+    def lose(self) -> None:
         self.executors.states["local"] = "reconnecting"
+        self.chats.availability_changed("local")
+
+    def find(self) -> None:
+        self.executors.states["local"] = "ready"
+        self.chats.availability_changed("local")
+
+    def stopped(self) -> None:
+        """Stop the turn in the gap."""
+        answer = self.successResultOf(self.stop())
+        self.assertEqual(answer.body["outcome"], "interrupt-requested")
+        self.assertEqual(self.phase(), "stopping")
+        self.assertEqual(self.local.aborted, [self.turn])
+
+    def answered(self, there: bool) -> None:
+        """The executor answers the stop."""
+        self.local.unanswered.pop().callback(there)
+
+    def test_it_shows(self) -> None:
+        """The phase is reconnecting until the link is back, and those who watch are told."""
+        self.lose()
         self.assertEqual(self.phase(), "reconnecting")
+        self.find()
+        self.assertEqual(self.phase(), "running")
+        self.assertEqual(self.shown, ["reconnecting", "running"])
+
+    def test_idle_chats_are_not_told_of(self) -> None:
+        """Nothing shows there."""
+        self.local.last.finish()
+        del self.shown[:]
+        self.lose()
+        self.assertEqual((self.phase(), self.shown), (None, []))
+
+    def test_no_new_turn(self) -> None:
+        """Here or elsewhere on that executor."""
+        self.lose()
+        refusal = (503, "EXECUTOR_UNAVAILABLE", True)
+        self.assertEqual(self.run_chat(self.view).failure, refusal)
+        self.assertEqual(self.start(chatId=OTHER).failure, refusal)
+
+    def test_a_stop_is_kept(self) -> None:
+        """It is answered at once; the turn is stopping, and over when the stop was delivered."""
+        self.lose()
+        self.stopped()
+        self.clock.advance(3600)
+        self.assertEqual(self.phase(), "stopping")
+        self.find()
+        self.local.last.say("before it was stopped")
+        self.answered(True)
+        self.assertEqual(self.phase(), "stopping")
+        self.local.last.interrupted()
+        self.assertIsNone(self.phase())
+        receipt = self.receipt(self.turn).body
+        self.assertEqual((receipt["state"], receipt["reason"]), ("interrupted", "user-stop"))
+        self.assertEqual(self.kinds()[-1][2], "before it was stopped")
+
+    def test_a_second_stop_is_the_same(self) -> None:
+        """Nobody waits, and nothing is sent again."""
+        self.lose()
+        self.stopped()
+        self.stopped()
+
+    def test_a_stop_while_the_link_is_being_lost(self) -> None:
+        """Whoever waits for it hears that it is kept as soon as the loss is known."""
+        d = self.stop()
+        self.clock.advance(14)
+        self.assertNoResult(d)
+        self.lose()
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertEqual(self.phase(), "stopping")
+        self.find()
+        self.answered(True)
+        self.local.last.interrupted()
+        self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+    def test_the_turn_ended_meanwhile(self) -> None:
+        """As whatever it was; a stop that finds nothing changes nothing."""
+        self.lose()
+        self.stopped()
+        self.find()
+        self.answered(False)
+        self.local.last.say("done")
+        self.local.last.finish()
+        self.assertEqual(self.receipt(self.turn).body["state"], "completed")
+
+    def test_an_agent_that_takes_a_stop_for_a_failure(self) -> None:
+        """It was stopped."""
+        self.lose()
+        self.stopped()
+        self.find()
+        self.answered(True)
+        self.local.last.fail("aborted")
+        self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+    def test_the_link_does_not_come_back(self) -> None:
+        """The turn has failed, its outcome unknown; the stop is forgotten."""
+        self.lose()
+        self.stopped()
+        self.local.last.fail("gone", "OUTCOME_UNKNOWN")
+        self.local.unanswered.pop().errback(LaneLost("grace over"))
+        self.assertEqual(self.receipt(self.turn).body["state"], "failed")
+        self.assertIsNone(self.phase())
+
+    def test_a_kept_stop_that_fails(self) -> None:
+        """The turn goes on, and can be stopped again."""
+        self.lose()
+        self.stopped()
+        self.find()
+        self.local.unanswered.pop().errback(LaneLost("x", outcome="not-dispatched"))
+        self.assertEqual(self.phase(), "running")
+        self.local.say_nothing = False
+        self.assertEqual(self.successResultOf(self.stop()).body["outcome"], "interrupt-requested")
+        self.assertIsNone(self.phase())
+
+    def test_an_agent_that_does_not_end_after_a_kept_stop(self) -> None:
+        """It is left behind, but not while what it said before is still coming."""
+        self.lose()
+        self.stopped()
+        self.find()
+        self.answered(True)
+        for n in range(5):
+            self.clock.advance(6)
+            self.local.last.say(f"row {n}")
+        self.assertEqual(self.phase(), "stopping")
+        self.clock.advance(20)
+        self.assertIsNone(self.phase())
+        self.assertEqual(self.kinds()[-1][2], "row 4")
+
+    def test_the_controller_stops(self) -> None:
+        """It waits for no executor that is not there."""
+        self.lose()
+        self.stopped()
+        self.successResultOf(self.chats.shut_down())
+        self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+
+@implementer(IChatObserver)
+class Phases:
+    """Watches what chats do."""
+
+    def __init__(self, shown: list[str | None]) -> None:
+        self._shown = shown
+
+    def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
+        """Not looked at."""
+
+    def phase_changed(self, chat_id: str, phase: str | None) -> None:
+        self._shown.append(phase)
+
+    def chat_started(self, record: ChatRecord) -> None:
+        """Not looked at."""
 
 
 class ShutDownTests(ChatsTestCase):
