@@ -55,7 +55,7 @@ class _Line:
         self._bytes = 0
         self._rate: float | None = None
         self._timer: IDelayedCall | None = None
-        self._source: ITCPTransport | None = None
+        self._source: Any = None
         self._sink: ITCPTransport | None = None
         self._is_shut = False
         self._is_held = False
