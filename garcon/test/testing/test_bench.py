@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import BRIDGE_BULK_REPLY, MIB
 from garcon.testing.bench.bridge import filling
-from garcon.testing.bench.report import Aim, Samples, number, percentile, report, table
+from garcon.testing.bench.report import Aim, Bound, Samples, number, percentile, report, table
 
 
 class SamplesTests(SynchronousTestCase):
@@ -32,6 +32,28 @@ class SamplesTests(SynchronousTestCase):
         self.assertEqual(self.aim.row(self.samples)["met"], True)
         stricter = Aim("bench.ms", "ours", "peer", "ms", "ms", 0.49)
         self.assertEqual(stricter.row(self.samples)["met"], False)
+
+    def test_some_ratios_should_be_large(self) -> None:
+        """Throughput meets its aim at the value or above it."""
+        aim = Aim("bench.ms", "ours", "peer", "ms", "ms", 0.5, least=True)
+        self.assertEqual((aim.row(self.samples)["met"], aim.wanted), (True, "at least 0.500"))
+        higher = Aim("bench.ms", "ours", "peer", "ms", "ms", 0.51, least=True)
+        self.assertEqual(higher.row(self.samples)["met"], False)
+
+    def test_a_bound_needs_no_peer(self) -> None:
+        """The value itself is judged, and the row has the same keys."""
+        row = Bound("bench.ms", "ours", "ms", "ms", 3.0).row(self.samples)
+        self.assertEqual(set(row), set(self.aim.row(self.samples)))
+        self.assertEqual((row["value"], row["peer"], row["met"]), (3.0, None, True))
+        self.assertEqual(Bound("bench.ms", "ours", "ms", "ms", 2.9).row(self.samples)["met"], False)
+        missing = Bound("bench.ms", "nobody", "ms", "ms", 3.0).row(self.samples)
+        self.assertEqual((missing["value"], missing["met"]), (None, None))
+
+    def test_a_list_has_a_line_for_each_value(self) -> None:
+        """Median, lowest and highest round."""
+        lines = self.samples.listed().splitlines()
+        self.assertEqual(lines[2].split(), ["ours:", "ms", "3.00", "1.00", "9.00"])
+        self.assertEqual(len(lines), 4)
 
     def test_without_its_peer_an_aim_is_not_judged(self) -> None:
         """A missing peer is neither a pass nor a failure."""

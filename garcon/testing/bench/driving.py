@@ -92,11 +92,15 @@ async def loaded(socket: Socket, echoes: int) -> dict[str, float]:
     async def saturate(ask: Callable[[int], Deferred[Any]]) -> int:
         count = 0
         while not is_over:
-            await windowed(ask, size, at_once, at_once)
-            count += at_once
+            await ask(size)
+            count += 1
         return count
 
-    ways = [Deferred.fromCoroutine(saturate(ask)) for ask in (socket.give, socket.take)]
+    ways = [
+        Deferred.fromCoroutine(saturate(ask))
+        for ask in (socket.give, socket.take)
+        for _ in range(at_once)
+    ]
     await round_trips(socket, 50)
     began = time.perf_counter()
     times = await round_trips(socket, echoes)

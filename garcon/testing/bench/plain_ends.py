@@ -24,6 +24,11 @@ from garcon.testing.bench.driving import Socket
 _OPTIONS = {"tcpNoDelay": True, "openHandshakeTimeout": 10}
 
 
+def _of(order: bytes) -> bytes:
+    """Return as many bytes as were asked for.  Zeros would be no fair peer: they take no memory."""
+    return b"D" + b"x" * (struct.unpack(">I", order[1:5])[0] - 1)
+
+
 class _Echo(WebSocketServerProtocol):
     def onMessage(self, payload: bytes, isBinary: bool) -> None:
         order = payload[:1]
@@ -32,9 +37,9 @@ class _Echo(WebSocketServerProtocol):
         elif order == b"T":
             self.sendMessage(b"A", True)
         elif order == b"G":
-            self.sendMessage(b"D" + bytes(struct.unpack(">I", payload[1:5])[0] - 1), True)
+            self.sendMessage(_of(payload), True)
         elif order == b"B":
-            self.sendMessage(b"D" + bytes(struct.unpack(">I", payload[1:5])[0] - 1), True)
+            self.sendMessage(_of(payload), True)
             self.sendMessage((b"P" + struct.pack(">d", time.perf_counter())).ljust(128), True)
 
 
@@ -53,6 +58,7 @@ class PlainSocket(Socket):
         self._protocol: Any = None
         self._waiting: list[Deferred[None]] = []
         self._behind: Deferred[float] = Deferred()
+        self._messages: dict[tuple[bytes, int], bytes] = {}
 
     def connect(self, reactor: Any, port: int) -> Deferred[None]:
         """Fires when messages can be sent."""
@@ -86,13 +92,19 @@ class PlainSocket(Socket):
         self._protocol.sendMessage(message, True)
         return d
 
+    def _message(self, order: bytes, size: int) -> bytes:
+        message = self._messages.get((order, size))
+        if message is None:
+            message = self._messages[order, size] = order + b"x" * (size - 1)
+        return message
+
     def echo(self, size: int) -> Deferred[Any]:
         """See `Socket`."""
-        return self._ask(b"E" + bytes(size - 1))
+        return self._ask(self._message(b"E", size))
 
     def give(self, size: int) -> Deferred[Any]:
         """See `Socket`."""
-        return self._ask(b"T" + bytes(size - 1))
+        return self._ask(self._message(b"T", size))
 
     def take(self, size: int) -> Deferred[Any]:
         """See `Socket`."""
