@@ -1,5 +1,4 @@
-"""What the two services' composition shares: clock, options, logging, and running in the
-foreground.
+"""What the two services' composition shares: clock, options, and running in the foreground.
 
 Nothing here knows a role.  Importing this module chooses no reactor; running does.
 """
@@ -13,28 +12,20 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
-from typing import Any, ClassVar, NoReturn, Protocol, TextIO
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from attrs import frozen
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.logger import (
-    ILogObserver,
-    LogEvent,
-    Logger,
-    LoggingFile,
-    LogLevel,
-    formatEvent,
-    globalLogBeginner,
-)
+from twisted.logger import Logger, LoggingFile, globalLogBeginner
 from twisted.python import usage
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
+from garcon.log_lines import LineLog
 
 STOP_WITHIN = 13.0
 """A stop that takes longer is given up: whoever stops us waits 15 s (existing-clients.md)."""
@@ -267,44 +258,6 @@ def take_variable(name: str) -> str | None:
     return os.environ.pop(name, "").strip() or None
 
 
-# Logging
-
-_LEVELS = {
-    "debug": LogLevel.debug,
-    "info": LogLevel.info,
-    "warn": LogLevel.warn,
-    "error": LogLevel.error,
-}
-
-
-@implementer(ILogObserver)
-class LineLog:
-    """Write events as ``[scope] text`` lines; other libraries' only from warnings on."""
-
-    def __init__(self, stream: TextIO, level: str | None) -> None:
-        self._stream = stream
-        self._least = None if level == "silent" else _LEVELS.get(level or "info", LogLevel.info)
-
-    def __call__(self, event: LogEvent) -> None:
-        """Write one event; a closed stream silences us, it does not end us."""
-        level = event.get("log_level", LogLevel.info)
-        namespace = str(event.get("log_namespace", "-"))
-        ours = namespace.startswith("garcon.")
-        if self._least is None or level < self._least or (not ours and level < LogLevel.warn):
-            return
-        text = formatEvent(event)
-        failure = event.get("log_failure")
-        if isinstance(failure, Failure):
-            text += "\n" + failure.getTraceback()
-        scope = namespace.removeprefix("garcon.")
-        text = redact(text)
-        try:
-            self._stream.write(f"[{scope}] " + text.rstrip("\n").replace("\n", "\n    ") + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._least = None
-
-
 # Running
 
 
@@ -465,11 +418,11 @@ def run_in_foreground(
     """Run a role until it is told to stop, and return its exit status.
 
     `make_service` takes the parsed options and the reactor.  No pid file is written, standard
-    input is never read, logs go to standard error.
+    input is never read.
     """
     options.parseOptions(list(argv))
     use_monotonic_clock(reactor)
-    log = LineLog(sys.stderr, options["log-level"])
+    log = LineLog(sys.stdout, sys.stderr, options["log-level"])
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
     service = make_service(options, reactor)
     reactor.addSystemEventTrigger("before", "shutdown", service.stopService)

@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "controller": frozenset(
         {"runtime", "link", "web", "store", "contract", "local", "errors", "deferreds"},
     ),
-    "process": frozenset({"contract", "local", "errors", "deferreds"}),
+    "log_lines": frozenset({"contract"}),
+    "process": frozenset({"log_lines", "contract", "local", "errors", "deferreds"}),
     "cli": frozenset({"contract", "local", "errors"}),
 }
 """What each layer may import of garcon, besides itself."""
