@@ -28,7 +28,7 @@ from garcon.controller.chats.models import (
 )
 from garcon.controller.chats.registry import list_entry
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
-from garcon.controller.chats.turns import Turn, TurnStopped
+from garcon.controller.chats.turns import OUTCOME_UNKNOWN, START_UNKNOWN, Turn, TurnStopped
 from garcon.controller.handlers import Call, Reply
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.transcript import Transcript
@@ -177,9 +177,12 @@ class Starts:
         if isinstance(cause, TurnStopped):
             return _stopping()
         if isinstance(cause, GarconError):
-            # An unknown outcome may have run: it must not be taken for one that can be tried again.
-            unknown = isinstance(cause, CallError) and cause.outcome == "unknown"
-            if cause.retryable and not unknown:
+            if isinstance(cause, CallError) and cause.outcome == "unknown":
+                # It may have run: it must not be taken for one that can be tried again.
+                return GarconError(
+                    "INTERNAL_ERROR", START_UNKNOWN, status=500, details=OUTCOME_UNKNOWN
+                )
+            if cause.retryable:
                 return cause
             return GarconError(
                 "INTERNAL_ERROR",

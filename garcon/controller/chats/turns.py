@@ -60,6 +60,11 @@ RELOAD_NOTICE = (
     "Reload the chat from its native history to see what the agent did."
 )
 
+START_UNKNOWN = (
+    "The connection to the executor was lost while the agent was being started. Whether it began is"
+    " not known; it may have worked on this input."
+)
+
 Stopped = Literal["interrupt-requested", "failed"]
 
 
@@ -158,8 +163,10 @@ class Turn:
         except CancelledError:
             raise
         except GarconError as error:
-            unknown = isinstance(error, CallError) and error.outcome == "unknown"
-            self.fail(OUTCOME_UNKNOWN if unknown else error.code, error.text)
+            if isinstance(error, CallError) and error.outcome == "unknown":
+                self.fail(OUTCOME_UNKNOWN, START_UNKNOWN)
+            else:
+                self.fail(error.code, error.text)
         except Exception:
             self._log.failure("launching {run} failed", run=self.run_id)
             self.fail("INTERNAL_ERROR", "The agent could not be started.")

@@ -306,12 +306,16 @@ class FailedLaunchTests(ChatsTestCase):
             "EXECUTOR_UNAVAILABLE", "lost", outcome="unknown", status=503, retryable=True
         )
         body = self.start_body()
-        self.assertEqual(
-            self.asked(operations.START_CHAT, body).failure, (500, "INTERNAL_ERROR", False)
-        )
+        refused = self.asked(operations.START_CHAT, body)
+        self.assertEqual(refused.failure, (500, "INTERNAL_ERROR", False))
+        self.assertEqual(refused.body["details"], "OUTCOME_UNKNOWN")
+        self.assertIn("Whether it began is not known", refused.body["error"])
         self.assertGone()
         self.local.launch_error = None
-        self.assertEqual(self.asked(operations.START_CHAT, body).body["status"], "duplicate")
+        again = self.asked(operations.START_CHAT, body).body
+        self.assertEqual(again["status"], "duplicate")
+        receipt = self.receipt(again["turnId"]).body
+        self.assertEqual((receipt["state"], receipt["error"]), ("failed", refused.body["error"]))
         self.assertEqual(self.local.runs, [])
 
     def test_twenty_seconds_are_enough(self) -> None:
