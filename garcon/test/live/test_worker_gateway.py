@@ -83,7 +83,7 @@ class Gateway(FleetTestCase):
                 status, body = ask(descriptor, "/api/v1" + path, headers)
                 body.pop("observedAt", None)
                 answers.append((status, body))
-            self.assertEqual(*answers, path)
+            self.assertEqual(answers[0], answers[1], path)
 
     def test_capabilities_are_local_to_their_endpoint(self) -> None:
         """Neither endpoint takes the other one's capability."""
