@@ -23,8 +23,19 @@ if TYPE_CHECKING:
     from garcon.web.site import BoundedSite
 
 _QUERY_FIELDS = 1_000
-_BAD_QUERY = text_answer(400, "Bad Request")
-_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1"})
+_NO_STORE = {"Cache-Control": "no-store"}
+_BAD_QUERY = json_answer(
+    400,
+    {
+        "success": False,
+        "error": "The query is not well-formed.",
+        "errorCode": "VALIDATION_FAILED",
+        "retryable": False,
+    },
+    _NO_STORE,
+)
+_BAD_UPGRADE = text_answer(400, "Bad Request")
+_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1", **_NO_STORE})
 _REASONS = {**RESPONSES, 422: b"Unprocessable Content", 431: b"Request Header Fields Too Large"}
 _BODILESS = frozenset({204, 304})
 
@@ -83,7 +94,7 @@ class BoundedRequest(Request):
             return self._refused(verdict, length)
         if isinstance(verdict, Upgrade):
             self._upgrade = verdict
-            return None if length == 0 else _BAD_QUERY
+            return None if length == 0 else _BAD_UPGRADE
         self._admission = verdict
         incoming.context = verdict.context
         if length is not None and length > verdict.limit:
@@ -144,6 +155,7 @@ class BoundedRequest(Request):
         """Free what the admission reserved, once."""
         admission, self._admission = self._admission, None
         self._forget_body()
+        self._incoming = None
         if admission is not None and admission.release is not None:
             admission.release()
 
@@ -199,6 +211,7 @@ class BoundedRequest(Request):
                 "errorCode": "INTERNAL_ERROR",
                 "retryable": True,
             },
+            _NO_STORE,
         )
 
     def send(self, answer: Outgoing) -> None:
@@ -267,8 +280,9 @@ class _Steps:
         self._paused = True
 
     def stopProducing(self) -> None:
-        """The connection is gone."""
+        """The connection is gone: so is the body, and does not wait for a cycle to be collected."""
         self._paused = True
+        self._body = memoryview(b"")
 
     def resumeProducing(self) -> None:
         """Write until the transport has enough, or the body is handed over."""

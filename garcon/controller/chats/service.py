@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from uuid import uuid4
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
 from twisted.internet.interfaces import IReactorTime
@@ -133,7 +132,7 @@ class Chats:
         view_id = stored.view_id
         damage = None
         if view_id is None:
-            view_id = str(uuid4())
+            view_id = f"pending:{stored.record.agent_ownership_epoch}"
             damage = Damaged(view_id, "its view is gone")
         elif stored.damaged:
             damage = Damaged(view_id, "its record")

@@ -13,12 +13,12 @@ from twisted.logger import Logger
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.chats import StartAccepted, StartChat
 from garcon.contract.limits import INTERACTIVE_WAIT
+from garcon.contract.messages import Presentation
 from garcon.contract.runs import Launch, ProjectInspection
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.attachments import Attachment
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.fields import Presentation
 from garcon.controller.chats.ledger import Record, digested, fingerprint
 from garcon.controller.chats.models import (
     Selection,
@@ -118,7 +118,9 @@ class Starts:
         )
         try:
             chat, turn = await self._create(wish, record, project)
-        except GarconError as error:
+        except CancelledError:
+            raise
+        except Exception as error:
             state.ledger.fail(record, error)
             raise
         launch = _launch(wish, turn.run_id, project)
@@ -220,8 +222,7 @@ class Starts:
 def _read(body: StartChat, *, must_name_executor: bool) -> _Start:
     if body.options is not UNSET:
         raise validation("options may not be sent")
-    if body.parent_chat is not UNSET:
-        raise validation("parentChat is an answer's member; parentChatId is the wish")
+    fields.no_answers_member(body)
     if must_name_executor and body.executor_id is None:
         raise validation("executorId is required here")
     request_id = fields.client_id(body.client_request_id, "clientRequestId")

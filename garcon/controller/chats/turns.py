@@ -281,7 +281,7 @@ class Turn:
         if rows.is_conversation(message):
             at = message.timestamp if is_canonical(message.timestamp) else self._state.now()
             text = rows.text_of(message)
-            touch = (at, None if text is None else first_line(text))
+            touch = (at, first_line(text or "") or None)
         self._add(draft, touch=touch)
 
     def _session(self, agent_session_id: str) -> None:

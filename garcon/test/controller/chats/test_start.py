@@ -58,10 +58,17 @@ class StartTests(ChatsTestCase):
         self.assertEqual(self.successResultOf(d).status, 202)
 
     def test_user_rows_carry_only_the_message_identity(self) -> None:
-        """No request id, no turn id; how it is shown is kept apart."""
+        """No request id, no turn id; how it is shown is kept apart, and only where it was said."""
         self.start(userMessagePresentation={"presentation": {"style": "notice"}, "title": "T"})
         [row] = self.messages().body["messages"]
         self.assertEqual(row["message"]["metadata"], {"clientMessageId": "m-start"})
+        self.assertEqual(
+            row["message"]["presentation"],
+            {"presentation": {"style": "notice"}, "title": "T", "bodyDisclosure": "expanded"},
+        )
+        self.start(chatId=OTHER)
+        [row] = self.messages(OTHER).body["messages"]
+        self.assertEqual(set(row["message"]), {"type", "timestamp", "content", "metadata"})
 
     def test_new_chats_come_first(self) -> None:
         """Each at the top of the normal list."""
