@@ -218,6 +218,72 @@ class Conversations(StrictTestCase):
             self.assertEqual(contents[-1], "done")
 
 
+class Crashes(StrictTestCase):
+    """A controller killed at the worst time, and its successor."""
+
+    def test_what_a_successor_knows(self) -> None:
+        """Every row, no live request, no receipt; nothing runs twice and unanswered input stays."""
+        waiting = [
+            [
+                client.start(client.start_body(executor_id, self.project, command))
+                for command in ("say one", "ask echo hi", "sleep 60")
+            ]
+            for client, executor_id in self.everywhere()
+        ]
+        controls = []
+        for (client, _), (done, asks, _) in zip(self.everywhere(), waiting, strict=True):
+            client.settled(done.chat_id, done.turn_id)
+            controls.append(client.permission(asks.chat_id))
+        before = [[self.direct.messages(one.chat_id) for one in accepted] for accepted in waiting]
+        run = self.direct.run_body(before[0][0].transcript_view_id, waiting[0][0].chat_id, "again")
+        self.direct.settled(run["chatId"], self.direct.run(run).turn_id)
+        committed = self.direct.messages(run["chatId"])
+        before[0][0] = committed
+        port = self.controller.port
+        self.controller.kill()
+        self.controller = self.fleet.controller(port=port)
+        self.fleet.await_executor(self.controller, self.executor_id)
+        own = self.controller.descriptor()
+        self.assertNotEqual(own["instanceId"], self.instance)
+        self.direct = StrictClient(own["baseUrl"], own["localCapability"])
+        stale = (409, "CLI_CONTROLLER_CHANGED")
+        self.assertEqual(self.gateway.refused(operations.LIST_CHATS)[:2], stale)
+        self.gateway.instance = own["instanceId"]
+        for (client, _), accepted, pages, control in zip(
+            self.everywhere(), waiting, before, controls, strict=True
+        ):
+            for one, page in zip(accepted, pages, strict=True):
+                now = client.messages(one.chat_id)
+                self.assertEqual(now.transcript_view_id, page.transcript_view_id)
+                self.assertEqual(now.messages[: len(page.messages)], page.messages)
+                snapshot = client.snapshot(one.chat_id)
+                self.assertEqual(snapshot.transient_feed.rows, [])
+                query = {"chatId": one.chat_id, "turnId": one.turn_id}
+                self.assertEqual(
+                    client.refused(operations.TURN_RECEIPT, query=query),
+                    (404, "TURN_RECEIPT_NOT_FOUND", False),
+                )
+            unanswered = client.messages(accepted[2].chat_id).resend_candidates
+            self.assertEqual([one.content for one in unanswered], ["sleep 60"])
+            decision = {
+                "clientRequestId": client.request_id(),
+                "chatId": control["chatId"],
+                "permissionOccurrenceId": control["permissionOccurrenceId"],
+                "allow": True,
+                "alwaysAllow": False,
+                "control": control,
+            }
+            self.assertEqual(
+                client.refused(operations.PERMISSION_DECISION, decision),
+                (409, "PERMISSION_NOT_ACTIONABLE", False),
+            )
+        repeated = self.direct.run(run)
+        receipt = self.direct.settled(run["chatId"], repeated.turn_id)
+        assert receipt.output is not UNSET
+        self.assertEqual((receipt.state, receipt.output.text), ("completed", ""))
+        self.assertEqual(self.direct.messages(run["chatId"]).messages, committed.messages)
+
+
 class Refusals(StrictTestCase):
     """Every error in its envelope, with its status, its code and whether it may be retried."""
 
