@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -16,6 +17,7 @@ from twisted.web.resource import getChildForRequest
 from twisted.web.server import Request
 from zope.interface import implementer
 
+from garcon.contract.limits import KIB
 from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer, text_answer
 
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
     from garcon.web.site import BoundedSite
 
 _QUERY_FIELDS = 1_000
+_LARGE_BODY = 256 * KIB
+"""A failed Deferred keeps its frames in a cycle, and with them the parsed body of a request that
+was refused.  Bodies are large and few, so the collector would not look before there are a dozen.
+"""
+_YOUNG = 1
 _NO_STORE = {"Cache-Control": "no-store"}
 _BAD_QUERY = json_answer(
     400,
@@ -165,8 +172,11 @@ class BoundedRequest(Request):
         self._forget_body()
 
     def _forget_body(self) -> None:
-        self.site.uploading -= len(self._body)
+        size = len(self._body)
+        self.site.uploading -= size
         self._body = b""
+        if size >= _LARGE_BODY:
+            self.site.reactor.callLater(0, gc.collect, _YOUNG)
 
     # Answering
 
