@@ -342,7 +342,8 @@ class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignor
             return Cause.TLS_FAILED, self._refused
         assert self._lost is not None
         if isinstance(self._lost.value, SSL.Error):
-            return Cause.TLS_FAILED, tls_reason(self._lost.value)
+            explained = self.factory.explain() if self.factory.explain is not None else None
+            return Cause.TLS_FAILED, explained or tls_reason(self._lost.value)
         status = self.http_status_line.split()
         if len(status) > 1 and status[1].isdecimal() and status[1] != "101":
             return (
@@ -362,7 +363,8 @@ def tls_reason(error: BaseException) -> str:
 class LaneClientFactory(WebSocketClientFactory):
     """Makes the one protocol of one attempt.
 
-    `judge` gets the TLS transport and says why its certificate is refused, or None.
+    `judge` gets the TLS transport and says why its certificate is refused, or None.  `explain`
+    says, once TLS has failed, what of the certificate made it fail, or None.
     """
 
     noisy = False
@@ -377,12 +379,14 @@ class LaneClientFactory(WebSocketClientFactory):
         target: str,
         is_tls: bool,
         judge: Callable[[Any], str | None],
+        explain: Callable[[], str | None] | None = None,
     ) -> None:
         super().__init__(reactor=reactor)
         warn_without_nvx()
         self.setProtocolOptions(serverConnectionDropTimeout=0, **_OPTIONS)
         self.is_tls = is_tls
         self.judge = judge
+        self.explain = explain
         self.host_header = f"[{host}]" if ":" in host else host
         self.port_number = port
         self.target = target

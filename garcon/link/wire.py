@@ -20,7 +20,7 @@ class IWire(Interface):
         """Send one record; nothing happens on a wire that has ended."""
 
     def push() -> None:
-        """No more follows for now: hand what was sent to the network at once, where that helps."""
+        """No more follows just yet: hand what was sent to the network at once, where that helps."""
 
     def close() -> None:
         """Send what was given, within a short time, and end."""
