@@ -141,4 +141,9 @@ def private_directory(path: Path) -> None:
     """Make a directory, and its parents, for the current user only; an existing one keeps its
     mode.
     """
-    os.makedirs(path, 0o700, exist_ok=True)
+    directory = os.fspath(path)
+    parent = os.path.dirname(directory.rstrip(os.sep))
+    if parent and not os.path.isdir(parent):
+        # makedirs would give the parents the mode that the umask allows.
+        private_directory(parent)
+    os.makedirs(directory, 0o700, exist_ok=True)
