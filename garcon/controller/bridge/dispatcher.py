@@ -159,7 +159,7 @@ class Dispatcher:
         if request.expected_server_instance_id != self.server_instance_id:
             raise bridge.controller_changed()
         if route.management and not lease.management:
-            raise bridge.access_denied("This executor's commands may not manage executors.")
+            raise bridge.management_denied()
         bridge.check_request_size(policy.lane, len(msgspec.json.encode(request)))
         expires = None if policy.deadline is None else self._reactor.seconds() + policy.deadline
         return _Exchange(

@@ -94,12 +94,13 @@ class Chats:
         """Tell `observer` of committed rows, phases and new chats from now on."""
         self._state.observers.append(observer)
 
-    def is_busy(self, executor_id: str) -> bool:
-        """Whether a chat of this executor has a turn, admitted or running."""
-        return any(
-            chat.turn is not None and chat.record.executor_id == executor_id
+    def running_on(self, executor_id: str) -> list[str]:
+        """Return the ids of this executor's chats that have a turn, admitted or running."""
+        return [
+            chat.id
             for chat in self._state.registry.all()
-        )
+            if chat.turn is not None and chat.record.executor_id == executor_id
+        ]
 
     @returns_deferred
     async def shut_down(self) -> None:

@@ -6,7 +6,7 @@ connects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -33,6 +33,9 @@ from garcon.contract.limits import LABEL_CHARACTERS, URL_CHARACTERS
 from garcon.errors import GarconError, validation
 
 LOCAL_LABEL = "Local"
+SHOWN = 3
+"""How many chats a refusal names."""
+
 NO_ADDRESS = (
     "No address is known that a worker could dial: start the controller with --public-url, "
     "or give the executor an advertised URL."
@@ -283,11 +286,13 @@ def not_found() -> GarconError:
     return GarconError("EXECUTOR_NOT_FOUND", "There is no such executor.", status=404)
 
 
-def in_use() -> GarconError:
-    """``EXECUTOR_IN_USE``: this change has to wait for running work (E.8)."""
+def in_use(chats: Sequence[str]) -> GarconError:
+    """``EXECUTOR_IN_USE``: this change has to wait for the work of some chats (E.8)."""
+    named = ", ".join(chats[:SHOWN])
+    more = f" and {len(chats) - SHOWN} more" if len(chats) > SHOWN else ""
     return GarconError(
         "EXECUTOR_IN_USE",
-        "A chat is running on this executor; stop it first, or wait for it to end.",
+        f"Work is going on here in chat {named}{more}; stop it first, or wait for it to end.",
         status=409,
     )
 

@@ -156,10 +156,10 @@ class StartTests(ChatsTestCase):
         answer = self.start(executorId=WORKER)
         self.assertEqual(answer.body["chat"]["executorId"], WORKER)
         self.assertEqual((len(self.worker.runs), len(self.local.runs)), (1, 0))
-        self.assertTrue(self.chats.is_busy(WORKER))
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on(WORKER), [CHAT])
+        self.assertEqual(self.chats.running_on("local"), [])
         self.worker.last.finish()
-        self.assertFalse(self.chats.is_busy(WORKER))
+        self.assertEqual(self.chats.running_on(WORKER), [])
 
 
 class RefusedStartTests(ChatsTestCase):
@@ -276,7 +276,7 @@ class FailedLaunchTests(ChatsTestCase):
         self.assertEqual(self.listed(), [])
         self.assertEqual(self.messages().status, 404)
         self.assertEqual(self.snapshot().status, 404)
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on("local"), [])
         self.assertEqual(self.successResultOf(self.store.load()), [])
 
     def test_leaves_nothing_but_a_failed_receipt(self) -> None:

@@ -174,7 +174,7 @@ class ShutDownTests(ChatsTestCase):
         self.assertRefused()
         self.clock.advance(0.1)
         self.successResultOf(d)
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on("local"), [])
 
     def test_a_start_that_launches_is_rolled_back(self) -> None:
         """Its caller hears that the controller stops."""
