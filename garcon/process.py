@@ -9,8 +9,10 @@ import atexit
 import os
 import signal
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
+from getopt import GetoptError
 from types import FrameType
 from typing import Any, ClassVar, NoReturn, Protocol
 
@@ -131,7 +133,12 @@ COMMON = (
         directory,
     ),
     Setting("enable-scripted-agent", "offer the scripted agent, for tests", switch=True),
-    Setting("log-level", "debug, info, warn, error or silent", "GARCON_LOG_LEVEL", flag=False),
+    Setting(
+        "log-level",
+        "how much is logged: debug, info (the default), warn, error or silent; not for twistd",
+        "GARCON_LOG_LEVEL",
+        flag=False,
+    ),
 )
 """What both roles can be told."""
 
@@ -183,18 +190,36 @@ class ServiceOptions(usage.Options):
         try:
             super().parseOptions(options)
         except usage.UsageError as error:
-            fail_to_start(str(error), self.scope)
+            # Of a name that is mistyped Twisted knows only that it is none of these.
+            mistyped = isinstance(error.__context__, GetoptError)
+            fail_to_start(f"{error}{self._help_hint() if mistyped else ''}", self.scope)
 
     def parseArgs(self, *arguments: str) -> None:
         """Refuse what is no option."""
         if arguments:
-            raise usage.UsageError(f"unexpected argument {arguments[0]!r}")
+            raise usage.UsageError(f"unexpected argument {arguments[0]!r}{self._help_hint()}")
+
+    def _help_hint(self) -> str:
+        typed = f"garcon {self.command}" if self.parent is None else f"twistd garcon-{self.command}"
+        return f" (try `{typed} --help`)"
 
     def getSynopsis(self) -> str:
         """Name the command that was typed: twistd's with its subcommand, or our own."""
         if self.parent is None:
             return f"Usage: garcon {self.command} [options]"
         return str(super().getSynopsis())
+
+    def getUsage(self, width: int | None = None) -> str:
+        """List the options, then what only variables can set."""
+        text = str(super().getUsage(width)).rstrip("\n")
+        lines = ["", "Variables without an option:"]
+        for setting in self.settings:
+            if not setting.flag:
+                lines.append(f"      {setting.variable}")
+                lines += textwrap.wrap(
+                    setting.text, 79, initial_indent=" " * 10, subsequent_indent=" " * 10
+                )
+        return "\n".join([text, *lines, ""])
 
     def opt_help(self) -> None:
         """Show this help and exit."""

@@ -96,7 +96,10 @@ class OptionTests(SynchronousTestCase):
     def test_only_a_variable(self) -> None:
         """Some things have no flag."""
         self.assertEqual(self.parse(GARCON_LIMIT="6")["limit"], 6)
-        self.assertIn("option --limit not recognized", self.refuse("--limit", "6"))
+        self.assertIn(
+            "option --limit not recognized (try `garcon test --help`)",
+            self.refuse("--limit", "6"),
+        )
 
     def test_paths_are_absolute_from_here_on(self) -> None:
         """Whatever directory the process has later."""
@@ -151,6 +154,9 @@ class OptionTests(SynchronousTestCase):
         for word in ("--port", "GARCON_PORT", "--name", "--config-dir"):
             self.assertIn(word, shown.getvalue())
         self.assertNotIn("--limit", shown.getvalue())
+        _, _, variables = shown.getvalue().partition("Variables without an option:\n")
+        self.assertIn("GARCON_LIMIT\n          a limit\n", variables)
+        self.assertNotIn("GARCON_PORT", variables)
 
     def test_help_names_what_was_typed(self) -> None:
         """The command of ours, or twistd and its subcommand: each once."""

@@ -67,6 +67,10 @@ class Options(ServiceOptions):
 
     scope = "worker"
     command = "worker"
+    longdesc = (
+        "Lend this machine's agents to a controller. What its chats run here runs under this"
+        " account. SSL_CERT_FILE or SSL_CERT_DIR name the authorities to trust when dialling."
+    )
     settings = (
         *COMMON,
         Setting(
