@@ -40,6 +40,11 @@ NO_ADDRESS = (
     "No address is known that a worker could dial: start the controller with --public-url, "
     "or give the executor an advertised URL."
 )
+PLAIN_BASE = (
+    "Others reach this controller by http:, so the worker would dial a ws: address, which needs "
+    "the explicit choice of --no-tls true; otherwise start the controller with an https: "
+    "--public-url, or give the executor a wss: --advertise-url."
+)
 
 
 class Inbound(Struct, frozen=True, rename="camel", tag_field="kind", tag="executor-connects"):
@@ -186,7 +191,7 @@ def revealed(record: ExecutorRecord, public_base: str | None) -> Connection:
     address = _address(record, public_base)
     if address is None:
         raise validation(NO_ADDRESS)
-    require_tls_choice(address, record.no_tls)
+    _require_tls_choice(record, address)
     return Connection(
         connection_url=format_connection_url(address.url, record.secret),
         no_tls=record.no_tls,
@@ -267,10 +272,17 @@ def _settled(record: ExecutorRecord, public_base: str | None) -> ExecutorRecord:
     address = _address(record, public_base)
     if address is None:
         return record
-    require_tls_choice(address, record.no_tls)
+    _require_tls_choice(record, address)
     return structs.replace(
         record, allow_unverified_tls=record.allow_unverified_tls and address.is_tls
     )
+
+
+def _require_tls_choice(record: ExecutorRecord, address: Address) -> None:
+    """Of an address that nobody typed, say where it comes from."""
+    if record.address is None and not address.is_tls and not record.no_tls:
+        raise validation(PLAIN_BASE)
+    require_tls_choice(address, record.no_tls)
 
 
 def _address(record: ExecutorRecord, public_base: str | None) -> Address | None:
