@@ -18,6 +18,8 @@ from garcon.testing.fleet import Service, eventually
 MIB = 2**20
 ROOM = 64
 """MiB that an allocator may keep of what was freed."""
+EXACT = {"MALLOC_MMAP_THRESHOLD_": "131072", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""Lets glibc return large blocks at once, so that what is still resident is still in use."""
 
 
 def resident(service: Service) -> int:
@@ -33,12 +35,36 @@ def descriptors(service: Service) -> int:
     return len(os.listdir(f"/proc/{service.process.pid}/fd"))
 
 
+class OutputTests(FleetTestCase):
+    """What an agent says is kept by the store, not by the processes it passed."""
+
+    def test_large_outputs_are_not_kept_by_idle_sessions(self) -> None:
+        """Several sessions stay open after turns of 15 MB each, on either side."""
+        controller = self.fleet.controller(environment=EXACT)
+        executor_id = self.fleet.executor(
+            controller,
+            *("--label", "worker", "--direction", "executor-connects", "--no-tls", "true"),
+        )
+        url = self.fleet.garcon(controller, "executor", "connection", executor_id).out.strip()
+        worker = self.fleet.worker("--no-tls", url=url, environment=EXACT)
+        self.fleet.await_executor(controller, executor_id)
+        before = {service: resident(service) for service in (controller, worker)}
+        for service in before:
+            for _ in range(5):
+                self.start(service, "run head -c 15000000 /dev/zero | tr '\\0' x\nsay over")
+        eventually(
+            "the memory of before",
+            lambda: all(resident(service) <= kept + ROOM for service, kept in before.items()),
+            seconds=5,
+        )
+
+
 class MemoryTests(FleetTestCase):
     """Large bodies leave with the requests that brought them."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.controller = self.fleet.controller()
+        self.controller = self.fleet.controller(environment=EXACT)
         parts = urlsplit(self.controller.descriptor()["baseUrl"])
         self.place = (parts.hostname or "", parts.port or 0)
         self.host = f"Host: {parts.netloc}\r\n"
