@@ -256,6 +256,21 @@ class Streams(Cast):
         )
 
 
+    def test_a_row_larger_than_a_message_is_cut(self) -> None:
+        """It costs neither its run nor the rows after it."""
+        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(largest=400))
+        self.handlers = self.serving.handlers()
+        sink = self.begin()
+        sink.event(row("b" * 500))
+        sink.event(row("c"))
+        sink.event(RunEnded(outcome="finished"))
+        cut, *rest = [event for _, _, event in self.published()]
+        self.assertTrue(cut.message.content.startswith("bbb"))
+        self.assertIn("[Cut here: ", cut.message.content)
+        self.assertEqual(rest, [row("c"), RunEnded(outcome="finished")])
+        self.assertEqual(self.runtime.aborted, [])
+
+
 class SessionLoss(Cast):
     """Without grace a run ends with the session that started it."""
 
