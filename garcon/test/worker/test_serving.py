@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -255,7 +257,6 @@ class Streams(Cast):
             [row("a" * 20), RunEnded(outcome="failed", error=OUTPUT_LOST)],
         )
 
-
     def test_a_row_larger_than_a_message_is_cut(self) -> None:
         """It costs neither its run nor the rows after it."""
         self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(largest=400))
@@ -264,7 +265,8 @@ class Streams(Cast):
         sink.event(row("b" * 500))
         sink.event(row("c"))
         sink.event(RunEnded(outcome="finished"))
-        cut, *rest = [event for _, _, event in self.published()]
+        events: list[Any] = [event for _, _, event in self.published()]
+        cut, *rest = events
         self.assertTrue(cut.message.content.startswith("bbb"))
         self.assertIn("[Cut here: ", cut.message.content)
         self.assertEqual(rest, [row("c"), RunEnded(outcome="finished")])

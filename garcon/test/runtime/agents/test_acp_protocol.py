@@ -352,11 +352,11 @@ class Rows(AcpCase):
         output = [{"type": "content", "content": {"type": "text", "text": "much"}}]
         self.update("tool_call", toolCallId="t", kind="execute", rawInput={"command": "ls"})
         self.update("tool_call_update", toolCallId="t", status="completed", content=output)
-        story = self.taken.story()
+        self.assertEqual(self.taken.story(), ["BashToolUse: ls", "result: much"])
         (call,) = self.conversation._tools.values()
         self.assertEqual((call.input, call.content, call.output), ({}, [], None))
         self.update("tool_call_update", toolCallId="t", status="failed", content=output)
-        self.assertEqual((self.taken.story(), call.content), (story, []))
+        self.assertEqual((self.taken.story(), call.content), ([], []))
         self.answer({"stopReason": "end_turn"})
         self.assertEqual(self.conversation._tools, {})
 
