@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import sys
 import textwrap
 import time
@@ -26,7 +27,7 @@ from twisted.python.failure import Failure
 from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
-from garcon.errors import GarconError
+from garcon.errors import GarconError, StartupError
 from garcon.log_lines import LineLog
 
 STOP_WITHIN = 13.0
@@ -268,6 +269,29 @@ def _parse(
 
 
 # Environment
+
+
+def require_free_port(host: str, port: int) -> None:
+    """Raise `StartupError` where nobody could listen now.
+
+    The port is opened only at start, when a daemon's first process has left already: its operator
+    would see status 0 and would have to find the reason in the log.
+    """
+    if port == 0:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As the listener itself does: what a predecessor's connections left is no hindrance.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StartupError(f"Couldn't listen on {host}:{port}: {reason}.") from None
 
 
 def environment_snapshot(environment: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -34,6 +34,7 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    require_free_port,
     run_in_foreground,
     take_variable,
     under_twistd,
@@ -242,6 +243,8 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
     leases.append(Lease.acquire(workspace_lease(workspace_dir), LEASE_WAIT, "workspace"))
     if workspace is not None:
         clear(older_descriptor(workspace_dir))
+    # Only now: a predecessor that was ending has let go of its port with its leases.
+    require_free_port(config.address.host, config.address.port)
     agents = agents_for(
         reactor,
         environment,

@@ -37,6 +37,7 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    require_free_port,
     run_in_foreground,
     under_twistd,
     use_monotonic_clock,
@@ -217,6 +218,7 @@ def _ends(
         return options.dial.secret, target, None
     pair = options["tls-cert"], options["tls-private-key"]
     tls = None if pair[0] is None else server_identity(*pair)
+    require_free_port(options["bind-address"], options["listen"])
     advertised: Address | None = options["advertise-url"]
     plan = ListenPlan(
         port=options["listen"],
