@@ -45,9 +45,6 @@ class MemoryWire:
             return
         self.network.post(self.peer, "record", record)
 
-    def push(self) -> None:
-        """See `IWire`; everything is there at once."""
-
     def close(self) -> None:
         """See `IWire`."""
         if not self.is_over:

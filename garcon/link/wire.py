@@ -19,9 +19,6 @@ class IWire(Interface):
     def send(record: bytes) -> None:
         """Send one record; nothing happens on a wire that has ended."""
 
-    def push() -> None:
-        """No more follows just yet: hand what was sent to the network at once, where that helps."""
-
     def close() -> None:
         """Send what was given, within a short time, and end."""
 

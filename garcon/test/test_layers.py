@@ -17,10 +17,11 @@ PACKAGE = Path(garcon.__file__).parent
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "deferreds": frozenset(),
+    "sockets": frozenset(),
     "contract": frozenset({"errors"}),
     "local": frozenset({"errors"}),
-    "web": frozenset({"contract", "errors", "deferreds"}),
-    "link": frozenset({"contract", "errors", "deferreds"}),
+    "web": frozenset({"contract", "errors", "deferreds", "sockets"}),
+    "link": frozenset({"contract", "errors", "deferreds", "sockets"}),
     "store": frozenset({"contract", "errors", "deferreds"}),
     "runtime": frozenset({"contract", "errors", "deferreds"}),
     "worker": frozenset(

@@ -234,8 +234,7 @@ class BoundedRequest(Request):
         self.startedWriting = 1
         step = self.site.limits.step
         if len(body) <= step:
-            channel.put(head + body)
-            channel.push()
+            channel.put_now(head + body)
             self.end()
         else:
             channel.put(head)
