@@ -84,6 +84,7 @@ class Runs:
             await self._add_tags(chat, wish.tags_to_add)
             return _reply(chat, replayed, members)
         settings = await self._checked(wish, chat)
+        state.must_be_open()
         if state.registry.find(chat.id) is not chat:
             raise GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)
         record = state.ledger.accept(

@@ -36,6 +36,8 @@ from garcon.store.records import StoredChat
 
 STOP_WAIT = 3.0
 """Seconds that running turns have to end when the controller stops (decisions.md 21)."""
+COMMANDS_WAIT = 1.0
+"""Seconds that commands have then to end as well; nothing that begins a turn outlives them."""
 
 
 @implementer(IExecutorUse)
@@ -108,7 +110,7 @@ class Chats:
         durable.
         """
         self._state.is_shutting_down = True
-        turns = [chat.turn for chat in self._state.registry.all() if chat.turn is not None]
+        turns = self._turns()
         ends = [Deferred.fromCoroutine(turn.interrupt()) for turn in turns]
         try:
             await DeferredList(ends, consumeErrors=True).addTimeout(STOP_WAIT, self._state.clock)
@@ -116,8 +118,18 @@ class Chats:
             self._log.warn("{count} turns did not stop in time", count=len(turns))
         for turn in turns:
             turn.end_now()
+        try:
+            await self._tasks.settled().addTimeout(COMMANDS_WAIT, self._state.clock)
+        except TimeoutError:
+            self._log.warn("some commands did not end in time")
         await self._tasks.stopService()
-        await self._flush(turns)
+        late = [turn for turn in self._turns() if turn not in turns]
+        for turn in late:
+            turn.end_now()
+        await self._flush([*turns, *late])
+
+    def _turns(self) -> list[Turn]:
+        return [chat.turn for chat in self._state.registry.all() if chat.turn is not None]
 
     async def _flush(self, turns: list[Turn]) -> None:
         settled = [Deferred.fromCoroutine(turn.settled()) for turn in turns]

@@ -28,11 +28,17 @@ from garcon.controller.chats.models import (
 )
 from garcon.controller.chats.registry import list_entry
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
-from garcon.controller.chats.turns import OUTCOME_UNKNOWN, START_UNKNOWN, Turn, TurnStopped
+from garcon.controller.chats.turns import (
+    OUTCOME_UNKNOWN,
+    START_UNKNOWN,
+    Turn,
+    TurnStopped,
+    is_unknown,
+)
 from garcon.controller.handlers import Call, Reply
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.transcript import Transcript
-from garcon.errors import CallError, GarconError, validation
+from garcon.errors import GarconError, validation
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.store.records import ChatRecord, PutChat, PutView, RemoveChat, TouchChat
 
@@ -176,14 +182,12 @@ class Starts:
         return chat, turn
 
     def _launch_error(self, turn: Turn, cause: Exception) -> GarconError:
+        if is_unknown(cause) or (isinstance(cause, TurnStopped) and cause.may_have_begun):
+            # It may have run: it must not be taken for one that can be tried again.
+            return GarconError("INTERNAL_ERROR", START_UNKNOWN, status=500, details=OUTCOME_UNKNOWN)
         if isinstance(cause, TurnStopped):
             return _stopping()
         if isinstance(cause, GarconError):
-            if isinstance(cause, CallError) and cause.outcome == "unknown":
-                # It may have run: it must not be taken for one that can be tried again.
-                return GarconError(
-                    "INTERNAL_ERROR", START_UNKNOWN, status=500, details=OUTCOME_UNKNOWN
-                )
             if cause.retryable:
                 return cause
             return GarconError(

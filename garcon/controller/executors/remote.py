@@ -219,6 +219,8 @@ class RemoteRuntime:
             self._tasks.spawn("undo of a launch", _undo(captured, launch, progress, error))
             if isinstance(error, DeferredTimeout):
                 raise _too_slow(progress) from None
+            if isinstance(error, CancelledError) and progress.is_sent:
+                raise _given_up() from None
             raise
         # The caller learns of the launch first, the sink of what came of it afterwards.
         self._reactor.callLater(0, run.open)
@@ -272,6 +274,15 @@ async def _undo(
     except CallError:
         # Gone with its session; the worker ends what nobody resumes.
         pass
+
+
+def _given_up() -> CallError:
+    return CallError(
+        "EXECUTOR_UNAVAILABLE",
+        "The launch was given up when the executor had been asked for it already.",
+        outcome="unknown",
+        status=503,
+    )
 
 
 def _too_slow(progress: _Progress) -> CallError:
