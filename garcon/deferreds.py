@@ -53,6 +53,11 @@ class Tasks(Service):
 
         d.addBoth(ended).addErrback(unexpected)
 
+    def settled(self) -> Deferred[None]:
+        """Fire when all that runs now has ended; cancelling this cancels what has not."""
+        ended = DeferredList(list(self._running), consumeErrors=True)
+        return ended.addCallback(lambda _: None)
+
     def stopService(self) -> Deferred[None]:
         """Cancel what runs and fire when all of it has ended."""
         super().stopService()

@@ -1,5 +1,4 @@
-"""What the two services' composition shares: clock, options, logging, and running in the
-foreground.
+"""What the two services' composition shares: clock, options, and running in the foreground.
 
 Nothing here knows a role.  Importing this module chooses no reactor; running does.
 """
@@ -9,32 +8,27 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import socket
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
+from getopt import GetoptError
 from types import FrameType
-from typing import Any, ClassVar, NoReturn, Protocol, TextIO
+from typing import Any, ClassVar, NoReturn, Protocol
 
 from attrs import frozen
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
-from twisted.logger import (
-    ILogObserver,
-    LogEvent,
-    Logger,
-    LoggingFile,
-    LogLevel,
-    formatEvent,
-    globalLogBeginner,
-)
+from twisted.logger import Logger, LoggingFile, globalLogBeginner
 from twisted.python import usage
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
-from garcon.errors import GarconError
+from garcon.errors import GarconError, StartupError
+from garcon.log_lines import LineLog
 from garcon.stalls import watch
 
 STOP_WITHIN = 13.0
@@ -141,7 +135,12 @@ COMMON = (
         directory,
     ),
     Setting("enable-scripted-agent", "offer the scripted agent, for tests", switch=True),
-    Setting("log-level", "debug, info, warn, error or silent", "GARCON_LOG_LEVEL", flag=False),
+    Setting(
+        "log-level",
+        "how much is logged: debug, info (the default), warn, error or silent; not for twistd",
+        "GARCON_LOG_LEVEL",
+        flag=False,
+    ),
 )
 """What both roles can be told."""
 
@@ -193,18 +192,36 @@ class ServiceOptions(usage.Options):
         try:
             super().parseOptions(options)
         except usage.UsageError as error:
-            fail_to_start(str(error), self.scope)
+            # Of a name that is mistyped Twisted knows only that it is none of these.
+            mistyped = isinstance(error.__context__, GetoptError)
+            fail_to_start(f"{error}{self._help_hint() if mistyped else ''}", self.scope)
 
     def parseArgs(self, *arguments: str) -> None:
         """Refuse what is no option."""
         if arguments:
-            raise usage.UsageError(f"unexpected argument {arguments[0]!r}")
+            raise usage.UsageError(f"unexpected argument {arguments[0]!r}{self._help_hint()}")
+
+    def _help_hint(self) -> str:
+        typed = f"garcon {self.command}" if self.parent is None else f"twistd garcon-{self.command}"
+        return f" (try `{typed} --help`)"
 
     def getSynopsis(self) -> str:
         """Name the command that was typed: twistd's with its subcommand, or our own."""
         if self.parent is None:
             return f"Usage: garcon {self.command} [options]"
         return str(super().getSynopsis())
+
+    def getUsage(self, width: int | None = None) -> str:
+        """List the options, then what only variables can set."""
+        text = str(super().getUsage(width)).rstrip("\n")
+        lines = ["", "Variables without an option:"]
+        for setting in self.settings:
+            if not setting.flag:
+                lines.append(f"      {setting.variable}")
+                lines += textwrap.wrap(
+                    setting.text, 79, initial_indent=" " * 10, subsequent_indent=" " * 10
+                )
+        return "\n".join([text, *lines, ""])
 
     def opt_help(self) -> None:
         """Show this help and exit."""
@@ -255,6 +272,29 @@ def _parse(
 # Environment
 
 
+def require_free_port(host: str, port: int) -> None:
+    """Raise `StartupError` where nobody could listen now.
+
+    The port is opened only at start, when a daemon's first process has left already: its operator
+    would see status 0 and would have to find the reason in the log.
+    """
+    if port == 0:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As the listener itself does: what a predecessor's connections left is no hindrance.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            probe.bind(address)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StartupError(f"Couldn't listen on {host}:{port}: {reason}.") from None
+
+
 def environment_snapshot(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the service's environment as it is now; children are given what is made from it."""
     return dict(os.environ if environment is None else environment)
@@ -266,44 +306,6 @@ def take_variable(name: str) -> str | None:
     An empty one counts as unset.
     """
     return os.environ.pop(name, "").strip() or None
-
-
-# Logging
-
-_LEVELS = {
-    "debug": LogLevel.debug,
-    "info": LogLevel.info,
-    "warn": LogLevel.warn,
-    "error": LogLevel.error,
-}
-
-
-@implementer(ILogObserver)
-class LineLog:
-    """Write events as ``[scope] text`` lines; other libraries' only from warnings on."""
-
-    def __init__(self, stream: TextIO, level: str | None) -> None:
-        self._stream = stream
-        self._least = None if level == "silent" else _LEVELS.get(level or "info", LogLevel.info)
-
-    def __call__(self, event: LogEvent) -> None:
-        """Write one event; a closed stream silences us, it does not end us."""
-        level = event.get("log_level", LogLevel.info)
-        namespace = str(event.get("log_namespace", "-"))
-        ours = namespace.startswith("garcon.")
-        if self._least is None or level < self._least or (not ours and level < LogLevel.warn):
-            return
-        text = formatEvent(event)
-        failure = event.get("log_failure")
-        if isinstance(failure, Failure):
-            text += "\n" + failure.getTraceback()
-        scope = namespace.removeprefix("garcon.")
-        text = redact(text)
-        try:
-            self._stream.write(f"[{scope}] " + text.rstrip("\n").replace("\n", "\n    ") + "\n")
-            self._stream.flush()
-        except (OSError, ValueError):
-            self._least = None
 
 
 # Running
@@ -466,12 +468,12 @@ def run_in_foreground(
     """Run a role until it is told to stop, and return its exit status.
 
     `make_service` takes the parsed options and the reactor.  No pid file is written, standard
-    input is never read, logs go to standard error.
+    input is never read.
     """
     options.parseOptions(list(argv))
     use_monotonic_clock(reactor)
     watch(reactor)
-    log = LineLog(sys.stderr, options["log-level"])
+    log = LineLog(sys.stdout, sys.stderr, options["log-level"])
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
     service = make_service(options, reactor)
     reactor.addSystemEventTrigger("before", "shutdown", service.stopService)

@@ -80,6 +80,8 @@ class GarconClient:
             failure = failure_of(e, VERIFICATION)
             # Whatever the answer, the typed command is not what is wrong here.
             failure.exit_status = OPERATIONAL
+            if isinstance(e, TransportFailure) and not e.sent:
+                failure.text += f" ({endpoint.abandoned()})"
             raise failure from None
 
     def verify(self, seconds: float = CONTEXT_TIME) -> None:

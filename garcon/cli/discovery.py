@@ -51,6 +51,11 @@ class Endpoint:
         self.authority = f"[{self.host}]" if ":" in self.host else self.host
         self.authority += f":{self.port}"
 
+    def abandoned(self) -> str:
+        """Say what it means that nobody is at the address that the descriptor names."""
+        service = "worker" if self.role == "executor" else self.role
+        return f"{self._path} was left by a {service} that seems to have crashed; start it again"
+
     def was_replaced(self) -> bool:
         """Whether a successor has published itself.
 

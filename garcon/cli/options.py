@@ -9,7 +9,7 @@ from garcon.cli.failures import CommandFailure, bad_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
 VALUE, MANY, FLAG, TRUTH = "value", "many", "flag", "truth"
@@ -130,7 +130,8 @@ def parse(argv: Sequence[str], commands: dict[str, Command], groups: frozenset[s
         name = " ".join(words)
         parsed.command = commands.get(name)
         if parsed.command is None and name not in groups:
-            raise bad_arguments(f"unknown command {name!r} (try `garcon --help`)")
+            hint = _meant(name, commands) or " (try `garcon --help`)"
+            raise bad_arguments(f"unknown command {name!r}{hint}")
     if parsed.command is None:
         if parsed.help or parsed.version:
             parsed.operands = words
@@ -167,7 +168,7 @@ def _option(parsed: Parsed, token: str, rest: list[str], options: tuple[Option, 
         if option.name == name:
             break
     else:
-        raise _unknown(parsed, name)
+        raise _unknown(parsed, name, [option.name for option in options])
     key = option.name[2:]
     if option.kind == FLAG:
         if equals:
@@ -197,10 +198,23 @@ def _once(parsed: Parsed, name: str) -> None:
     setattr(parsed, name, True)
 
 
-def _unknown(parsed: Parsed, name: str) -> CommandFailure:
-    of = f" of `garcon {parsed.command.words}`" if parsed.command is not None else ""
-    hint = "; put -- before text that begins with a dash" if parsed.command is not None else ""
-    return bad_arguments(f"{name} is not an option{of}{hint}")
+def _unknown(parsed: Parsed, name: str, names: list[str]) -> CommandFailure:
+    command = parsed.command
+    if command is None:
+        return bad_arguments(f"{name} is not an option{_meant(name, names)}")
+    hint = _meant(name, names)
+    if not hint and command.operands and command.operands[-1] == "<prompt>...":
+        hint = "; put -- before text that begins with a dash"
+    if not hint:
+        hint = f" (try `garcon {command.words} --help`)"
+    return bad_arguments(f"{name} is not an option of `garcon {command.words}`{hint}")
+
+
+def _meant(typed: str, names: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    found = get_close_matches(typed, names, 1, 0.75)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def _check_operands(parsed: Parsed) -> None:
@@ -211,7 +225,12 @@ def _check_operands(parsed: Parsed) -> None:
     open_ended = bool(names) and names[-1].endswith("...")
     if given < len(names):
         missing = names[given].strip("<>.")
-        raise bad_arguments(f"`garcon {command.words}` needs a {missing}")
+        if "|" in missing:
+            raise bad_arguments(
+                f"`garcon {command.words}` needs one of: {', '.join(missing.split('|'))}"
+            )
+        article = "an" if missing[0] in "aeiou" else "a"
+        raise bad_arguments(f"`garcon {command.words}` needs {article} {missing}")
     if given > len(names) and not open_ended:
         extra = parsed.operands[len(names)]
         raise bad_arguments(f"`garcon {command.words}` does not take {extra!r}")

@@ -25,18 +25,19 @@ PRESENTATION = (
     Option("--color", "own colours for light and dark (implies custom)", "HEX[,HEX]"),
     Option("--collapsible", "show the message's body collapsed"),
 )
-SELECTION = (
-    Option("--model", "model: its value, or its raw name", "MODEL"),
+MODEL = "model: its value, or its raw name"
+CHOICES = (
     Option("--provider", "API provider: id or exact label", "PROVIDER"),
     Option("--endpoint", "endpoint of that provider", "ENDPOINT"),
     Option("--permissions", "permission mode", choices=PERMISSION_MODES),
     Option("--reasoning-effort", "reasoning effort", choices=REASONING_EFFORTS),
 )
-AGENT = Option("--agent", "agent (see `garcon list agents`)", "AGENT")
+AGENT = "agent (see `garcon list agents`)"
 EXECUTOR = Option("--executor", "where to run: local or an executor's UUID", "ID")
 START = (
-    AGENT,
-    *SELECTION,
+    Option("--agent", f"{AGENT}; needed", "AGENT"),
+    Option("--model", f"{MODEL}; needed", "MODEL"),
+    *CHOICES,
     EXECUTOR,
     Option("--cwd", "project directory (default: the current one)", "DIR"),
     Option("--title", "title of the chat", "TEXT"),
@@ -56,7 +57,7 @@ GRANTS = (
     Option("--allow-controller-cli", "let the worker use this command", kind=TRUTH),
     Option("--allow-executor-management", "let it manage executors too", kind=TRUTH),
 )
-DIRECTION = Option("--direction", "who dials", choices=("executor-connects", "controller-connects"))
+DIRECTIONS = ("executor-connects", "controller-connects")
 CONNECTION_URL = Option("--connection-url", "read the worker's URL from standard input", "-")
 NO_TLS = Option("--no-tls", "allow a ws: address", kind=TRUTH)
 UNVERIFIED = Option("--allow-unverified-tls", "accept any certificate when dialling", kind=TRUTH)
@@ -90,8 +91,9 @@ _ALL = (
         "Run another turn in a chat, wait and print the answer",
         "resume",
         options=(
-            AGENT,
-            *SELECTION,
+            Option("--agent", AGENT, "AGENT"),
+            Option("--model", MODEL, "MODEL"),
+            *CHOICES,
             Option("--title", "new title of the chat", "TEXT"),
             *PRESENTATION,
             JSON,
@@ -103,8 +105,8 @@ _ALL = (
         "<chat>",
         "Wait for a turn and print its answer",
         "wait",
-        options=(Option("--turn", "the turn to wait for", "TURN"), JSON),
-        notes="Interrupting the wait stops nothing.",
+        options=(Option("--turn", "the turn to wait for; needed", "TURN"), JSON),
+        notes="`garcon start-async` prints the turn. Interrupting the wait stops nothing.",
     ),
     Command(
         "status",
@@ -120,8 +122,8 @@ _ALL = (
         "Answer an agent's permission request",
         "permission",
         options=(
-            Option("--run", "the run that asks (from `garcon status`)", "RUN"),
-            Option("--server-instance", "the controller that asks", "INSTANCE"),
+            Option("--run", "the run that asks; needed", "RUN"),
+            Option("--server-instance", "the controller that asks; needed", "INSTANCE"),
             JSON,
         ),
         notes="`garcon status` prints this command ready to use for each open request.",
@@ -132,12 +134,14 @@ _ALL = (
         "List what can be chosen on an executor",
         "listing",
         options=(
-            AGENT,
+            Option("--agent", AGENT, "AGENT"),
             Option("--provider", "API provider: id or exact label", "PROVIDER"),
             Option("--endpoint", "endpoint of that provider", "ENDPOINT"),
-            EXECUTOR,
+            Option("--executor", "whose: local or an executor's UUID", "ID"),
             JSON,
         ),
+        notes="models, permissions and reasoning-efforts are an agent's and need --agent; endpoints"
+        " are a provider's and need --provider.",
     ),
     Command("executor list", "", "List executors", "executor", "list_executors", options=(JSON,)),
     Command("executor show", "<id>", "Show one executor", "executor", "show", options=(JSON,)),
@@ -148,8 +152,8 @@ _ALL = (
         "executor_changes",
         "create",
         (
-            Option("--label", "its name", "TEXT"),
-            DIRECTION,
+            Option("--label", "its name; needed", "TEXT"),
+            Option("--direction", "who dials; needed", choices=DIRECTIONS),
             Option(
                 "--advertise-url", "address the worker dials ({executorId} is filled in)", "URL"
             ),
@@ -170,7 +174,7 @@ _ALL = (
         (
             Option("--label", "its new name", "TEXT"),
             *GRANTS,
-            DIRECTION,
+            Option("--direction", "who dials", choices=DIRECTIONS),
             CONNECTION_URL,
             NO_TLS,
             UNVERIFIED,
@@ -211,7 +215,7 @@ _ALL = (
         "executor",
         "wait",
         (
-            Option("--ready", "wait for it to be ready"),
+            Option("--ready", "wait for it to be ready; needed"),
             Option("--timeout", "seconds, 1 to 3600 (default 30)", "SECONDS"),
             JSON,
         ),

@@ -161,6 +161,14 @@ def access_denied(text: str) -> CallError:
     return _error("CLI_ACCESS_DENIED", text, "rejected")
 
 
+def management_denied() -> CallError:
+    """``CLI_ACCESS_DENIED``: commands are granted, but not this one."""
+    return access_denied(
+        "This executor's commands may not manage executors; an operator of the controller can"
+        " grant it with --allow-executor-management."
+    )
+
+
 def request_too_large(lane: Lane) -> CallError:
     """``CLI_REQUEST_TOO_LARGE``: nothing was dispatched."""
     return _error(

@@ -21,6 +21,8 @@ class _Body(Struct, frozen=True, rename="camel", kw_only=True):
 class CommandBody(_Body, frozen=True, kw_only=True):
     client_request_id: str
     chat_id: str
+    parent_chat: Any = UNSET
+    """May not appear: it belongs to answers (decisions.md 27)."""
 
 
 class StartChat(CommandBody, frozen=True, kw_only=True):
@@ -47,7 +49,6 @@ class StartChat(CommandBody, frozen=True, kw_only=True):
     origin: Literal["interactive", "cli"] | None = None
     user_message_presentation: dict[str, Any] | None = None
     options: Any = UNSET
-    parent_chat: Any = UNSET
 
 
 class RunChat(CommandBody, frozen=True, kw_only=True):

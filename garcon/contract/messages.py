@@ -29,10 +29,29 @@ class UserMetadata(Struct, frozen=True, rename="camel"):
     client_message_id: str | UnsetType = UNSET
 
 
+class CustomStyle(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    light_accent: str
+    dark_accent: str
+
+
+class Style(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    style: Literal["info", "notice", "error", "custom"]
+    custom_style: CustomStyle | UnsetType = UNSET
+
+
+class Presentation(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """How an input is shown (decisions.md 29)."""
+
+    presentation: Style
+    title: str | UnsetType = UNSET
+    body_disclosure: Literal["expanded", "collapsed"] = "expanded"
+
+
 class UserMessage(_Message, frozen=True, tag="user-message", kw_only=True):
     content: str
     images: list[Image] | UnsetType = UNSET
     metadata: UserMetadata | UnsetType = UNSET
+    presentation: Presentation | UnsetType = UNSET
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant-message", kw_only=True):

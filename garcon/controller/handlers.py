@@ -14,7 +14,7 @@ from uuid import uuid4
 import msgspec
 from attrs import field, frozen
 from msgspec import Struct
-from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
+from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
 from garcon.contract.operations import NoQuery, Operation
@@ -115,7 +115,9 @@ class Handlers:
                 executor_id,
                 base_url,
             )
-            result = await _settled(self._handlers[operation.route.key], call)
+            result = self._handlers[operation.route.key](call)
+            if isinstance(result, Awaitable):
+                result = await result
             reply = result if isinstance(result, Reply) else Reply(result)
             headers = dict(reply.headers)
             if operation.no_store:
@@ -142,15 +144,6 @@ def internal_error(incident: str) -> GarconError:
         status=500,
         retryable=True,
     )
-
-
-def _settled(handler: Handler, call: Call[Any, Any]) -> Deferred[Any]:
-    result = handler(call)
-    if isinstance(result, Deferred):
-        return result
-    if isinstance(result, Awaitable):
-        return Deferred.fromCoroutine(result)  # type: ignore[arg-type]
-    return maybeDeferred(lambda: result)
 
 
 def _parse_query(operation: Operation, pairs: Sequence[tuple[str, str]]) -> Struct:

@@ -57,8 +57,9 @@ SECURITY_HEADERS = {
 
 _DROP_AFTER = 3.0
 _STEP_TIME = 3.0
-_CHATS_TIME = 6.5
-"""Twice three seconds: for the turns to end, and for their last rows to be durable."""
+_CHATS_TIME = 7.5
+"""Three seconds for the turns to end, one for the commands, three for the last rows to be durable.
+"""
 _AGENTS_TIME = 5.0
 
 

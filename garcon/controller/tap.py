@@ -35,6 +35,7 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    require_free_port,
     run_in_foreground,
     take_variable,
     under_twistd,
@@ -129,25 +130,44 @@ class Options(ServiceOptions):
         Setting("tls-private-key", "PEM private key of the certificate", parse=directory),
         Setting(
             "body-limit",
-            "",
+            "most bytes of a request's body (52428800)",
             "GARCON_MAX_REQUEST_BODY_SIZE",
             whole_number(1),
             limits.HTTP_BODY,
             flag=False,
         ),
-        Setting("connections", "", "GARCON_MAX_CONNECTIONS", whole_number(1), 1_024, flag=False),
+        Setting(
+            "connections",
+            "most HTTP connections at once (1024)",
+            "GARCON_MAX_CONNECTIONS",
+            whole_number(1),
+            1_024,
+            flag=False,
+        ),
         Setting(
             "idle",
-            "",
+            "seconds after which an idle HTTP connection is closed (120)",
             "GARCON_HTTP_IDLE_TIMEOUT_SECONDS",
             whole_number(1),
             limits.HTTP_IDLE,
             flag=False,
         ),
         Setting(
-            "sessions", "", "GARCON_MAX_SESSIONS", whole_number(0), limits.SESSIONS, flag=False
+            "sessions",
+            "most agents at once, 0 for no limit (50)",
+            "GARCON_MAX_SESSIONS",
+            whole_number(0),
+            limits.SESSIONS,
+            flag=False,
         ),
-        Setting("compress", "", "GARCON_HTTP_COMPRESSION", boolean, True, flag=False),
+        Setting(
+            "compress",
+            "whether answers may be compressed (true)",
+            "GARCON_HTTP_COMPRESSION",
+            boolean,
+            True,
+            flag=False,
+        ),
         *COMMON,
     )
 
@@ -227,6 +247,8 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
     leases.append(Lease.acquire(workspace_lease(workspace_dir), LEASE_WAIT, "workspace"))
     if workspace is not None:
         clear(older_descriptor(workspace_dir))
+    # Only now: a predecessor that was ending has let go of its port with its leases.
+    require_free_port(config.address.host, config.address.port)
     agents = agents_for(
         reactor,
         environment,

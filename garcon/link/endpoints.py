@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from ipaddress import ip_address
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from warnings import catch_warnings, simplefilter
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from cryptography import x509
 from cryptography.utils import CryptographyDeprecationWarning
 from OpenSSL import SSL
@@ -123,19 +123,58 @@ def _authorities_in(directory: str) -> list[x509.Certificate]:
 
 
 @implementer(IOpenSSLClientConnectionCreator)
-@frozen
+@define(eq=False)
 class _Connections:
-    """Makes the TLS client connections of one address."""
+    """Makes the TLS client connection of one attempt, and remembers why its chain was refused."""
 
     _options: CertificateOptions
     _host: str
+    doubt: str | None = None
+
+    _UNKNOWN: ClassVar[frozenset[int]] = frozenset(
+        {
+            SSL.X509VerificationCodes.ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+            SSL.X509VerificationCodes.ERR_SELF_SIGNED_CERT_IN_CHAIN,
+            SSL.X509VerificationCodes.ERR_UNABLE_TO_GET_ISSUER_CERT,
+            SSL.X509VerificationCodes.ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+            SSL.X509VerificationCodes.ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
+        }
+    )
 
     def clientConnectionForTLS(self, protocol: object) -> SSL.Connection:
         """Return one; addresses are never sent as a server name."""
         connection = SSL.Connection(self._options.getContext(), None)
         if not _is_address(self._host):
             connection.set_tlsext_host_name(self._host.encode("ascii"))
+        mode = connection.get_verify_mode()
+        if mode != SSL.VERIFY_NONE:
+            connection.set_verify(mode, self._judged)
         return connection
+
+    def explain(self) -> str | None:
+        """Say why OpenSSL refused the server's chain, where there is something better to say."""
+        return self.doubt
+
+    def _judged(
+        self, connection: SSL.Connection, certificate: object, error: int, depth: int, good: int
+    ) -> bool:
+        """Take OpenSSL's word for it; its later error says only that verification failed."""
+        if not good and self.doubt is None:
+            self.doubt = self._words(error, depth)
+        return bool(good)
+
+    def _words(self, error: int, depth: int) -> str | None:
+        whose = "the server's certificate" if depth == 0 else "a certificate of the server's chain"
+        if error in self._UNKNOWN:
+            return (
+                "the server's certificate comes from an authority that is not trusted here"
+                " (SSL_CERT_FILE names a private one)"
+            )
+        if error == SSL.X509VerificationCodes.ERR_CERT_HAS_EXPIRED:
+            return f"{whose} has expired"
+        if error == SSL.X509VerificationCodes.ERR_CERT_NOT_YET_VALID:
+            return f"{whose} is not valid yet (is a clock wrong?)"
+        return None
 
 
 def _is_address(host: str) -> bool:
@@ -194,6 +233,7 @@ class DialTarget:
     def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
         """See `IDialler`."""
         address = self._address
+        connections = _Connections(self._tls(), address.host) if address.is_tls else None
         factory = LaneClientFactory(
             reactor,
             user,
@@ -203,6 +243,7 @@ class DialTarget:
             address.target,
             address.is_tls,
             self._judge,
+            None if connections is None else connections.explain,
         )
         proxy = self._proxy
         attempt = _Attempt(reactor, factory, user, Stage.NAME if proxy is None else Stage.PROXY)
@@ -214,8 +255,8 @@ class DialTarget:
             )
         else:
             endpoint = self._through(reactor, proxy)
-        if address.is_tls:
-            endpoint = wrapClientTLS(_Connections(self._tls(), address.host), endpoint)
+        if connections is not None:
+            endpoint = wrapClientTLS(connections, endpoint)
         attempt.begin(endpoint)
         return attempt
 

@@ -454,8 +454,8 @@ class Lanes:
         log, tell = self._failures.note(kind, now)
         if log:
             self._log.warn(
-                "executor {executor}: {lane} lane: {kind}: {text} (so far {count})",
-                executor=self.executor_id or "not known yet",
+                "{subject}: {lane} lane: {kind}: {text} (so far {count})",
+                subject=f"executor {self.executor_id}" if self.executor_id else "not linked yet",
                 lane=lane.value,
                 kind=str(kind),
                 text=text,

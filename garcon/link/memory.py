@@ -48,9 +48,6 @@ class MemoryWire:
             return
         self.network.post(self.peer, "record", record)
 
-    def push(self) -> None:
-        """See `IWire`; everything is there at once."""
-
     def hold_reading(self, is_held: bool) -> None:
         """See `IWire`."""
         self.is_reading = not is_held

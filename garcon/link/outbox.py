@@ -111,7 +111,6 @@ class Outbox:
             while wire.is_writable and self.is_open:
                 record = next_record()
                 if record is None:
-                    wire.push()
                     return
                 wire.send(seal(record))
                 self._liveness.spoke = self._clock.seconds()

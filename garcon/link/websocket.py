@@ -27,7 +27,6 @@ from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer
 from twisted.internet.protocol import connectionDone
-from twisted.internet.tcp import Connection
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource
@@ -38,6 +37,7 @@ from garcon.link.admission import Admission
 from garcon.link.causes import Cause
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import ITicket, IWire, IWireUser
+from garcon.sockets import write_now
 
 RECORD = 65_535
 _TRANSPORT_FULL = 64 * KIB
@@ -66,6 +66,7 @@ class _Quiet:
     trace = debug = info = warn = error = critical = failure = _nothing
 
 
+_SMALL = KIB
 _BINARY = 0x82
 """The first byte of a whole binary message (RFC 6455, 5.2)."""
 
@@ -81,7 +82,7 @@ def _framed(record: bytes, masks: bool) -> bytes:
     if not masks:
         return head + record
     mask = getrandbits(32).to_bytes(4, "big")
-    return b"".join((head, mask, create_xor_masker(mask, size).process(record)))
+    return b"".join((head, mask, _masked(record, mask)))
 
 
 def _begins(data: bytes, at: int, masked: bool) -> bool:
@@ -119,7 +120,16 @@ def _unframed(data: bytes, at: int, masked: bool) -> tuple[bytes, int] | None:
     if not masked:
         return data[begin:end], end
     mask = data[begin : begin + 4]
-    return create_xor_masker(mask, size).process(data[begin + 4 : end]), end
+    return _masked(data[begin + 4 : end], mask), end
+
+
+def _masked(data: bytes, mask: bytes) -> bytes:
+    """Mask or unmask a payload.  Making a native masker takes longer than masking a small one."""
+    size = len(data)
+    if size > _SMALL:
+        return create_xor_masker(mask, size).process(data)  # type: ignore[no-any-return]
+    key = int.from_bytes((mask * (size // 4 + 1))[:size], "little")
+    return (int.from_bytes(data, "little") ^ key).to_bytes(size, "little")
 
 
 @implementer(IPushProducer)
@@ -157,17 +167,7 @@ class _LaneProtocol:
         """See `IWire`."""
         if self.state == self.STATE_OPEN:
             self._given += len(record)
-            self.transport.write(_framed(record, self._masks))
-
-    def push(self) -> None:
-        """See `IWire`.  Twisted itself writes at the reactor's next turn; a small call is half over
-        by then.
-
-        An error is left to that turn, which will meet it again.
-        """
-        transport = self.transport
-        if isinstance(transport, Connection) and not transport.TLS and transport.connected:
-            transport.doWrite()
+            write_now(self.transport, _framed(record, self._masks))
 
     def hold_reading(self, is_held: bool) -> None:
         """See `IWire`."""
@@ -373,7 +373,8 @@ class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignor
             return Cause.TLS_FAILED, self._refused
         assert self._lost is not None
         if isinstance(self._lost.value, SSL.Error):
-            return Cause.TLS_FAILED, tls_reason(self._lost.value)
+            explained = self.factory.explain() if self.factory.explain is not None else None
+            return Cause.TLS_FAILED, explained or tls_reason(self._lost.value)
         status = self.http_status_line.split()
         if len(status) > 1 and status[1].isdecimal() and status[1] != "101":
             return (
@@ -393,7 +394,8 @@ def tls_reason(error: BaseException) -> str:
 class LaneClientFactory(WebSocketClientFactory):
     """Makes the one protocol of one attempt.
 
-    `judge` gets the TLS transport and says why its certificate is refused, or None.
+    `judge` gets the TLS transport and says why its certificate is refused, or None.  `explain`
+    says, once TLS has failed, what of the certificate made it fail, or None.
     """
 
     noisy = False
@@ -408,12 +410,14 @@ class LaneClientFactory(WebSocketClientFactory):
         target: str,
         is_tls: bool,
         judge: Callable[[Any], str | None],
+        explain: Callable[[], str | None] | None = None,
     ) -> None:
         super().__init__(reactor=reactor)
         warn_without_nvx()
         self.setProtocolOptions(serverConnectionDropTimeout=0, **_OPTIONS)
         self.is_tls = is_tls
         self.judge = judge
+        self.explain = explain
         self.host_header = f"[{host}]" if ":" in host else host
         self.port_number = port
         self.target = target

@@ -19,9 +19,6 @@ class IWire(Interface):
     def send(record: bytes) -> None:
         """Send one record; nothing happens on a wire that has ended."""
 
-    def push() -> None:
-        """No more follows for now: hand what was sent to the network at once, where that helps."""
-
     def hold_reading(is_held: bool) -> None:
         """Take nothing more from the network for now, but for what was read already; or go on."""
 

@@ -34,11 +34,12 @@ class DirectoryNotSynced(OSError):
     """
 
 
-def read_private(path: Path, limit: int = LARGEST) -> bytes:
+def read_private(path: Path, limit: int = LARGEST, *, secure: bool = True) -> bytes:
     """Return the content of a private file; `FileNotFoundError` when there is none.
 
     Raises `InsecureFile` unless it is a regular file of the current user without group and other
-    bits, reached without a symbolic link at the end.
+    bits, reached without a symbolic link at the end.  Without `secure` its mode and owner do not
+    count: for what is only to be removed.
     """
     name = os.fspath(path)
     try:
@@ -53,9 +54,9 @@ def read_private(path: Path, limit: int = LARGEST) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise InsecureFile(f"{name} is not a regular file")
-        if status.st_uid != os.geteuid():
+        if secure and status.st_uid != os.geteuid():
             raise InsecureFile(f"{name} belongs to another user")
-        if status.st_mode & 0o077:
+        if secure and status.st_mode & 0o077:
             raise InsecureFile(f"{name} is open to other users (want mode 0600)")
         if status.st_size > limit:
             raise InsecureFile(f"{name} is larger than {limit} bytes")
@@ -140,4 +141,9 @@ def private_directory(path: Path) -> None:
     """Make a directory, and its parents, for the current user only; an existing one keeps its
     mode.
     """
-    os.makedirs(path, 0o700, exist_ok=True)
+    directory = os.fspath(path)
+    parent = os.path.dirname(directory.rstrip(os.sep))
+    if parent and not os.path.isdir(parent):
+        # makedirs would give the parents the mode that the umask allows.
+        private_directory(parent)
+    os.makedirs(directory, 0o700, exist_ok=True)

@@ -29,7 +29,6 @@ class ConfigRoot:
         self.executor_lease = os.path.join(self.executor_dir, ".garcon-executor.lock")
         self.executor_secret = os.path.join(self.executor_dir, "executor-secret.json")
         self.executor_listener = os.path.join(self.executor_dir, "listener.json")
-        self.agents_file = os.path.join(self.path, "agents.toml")
 
     @classmethod
     def chosen(cls, option: str | None, environ: Mapping[str, str]) -> ConfigRoot:

@@ -297,12 +297,12 @@ class LocalRuntime:
             raise
 
     async def _make_room(self) -> None:
-        if len(self._slots) < self._limit:
-            return
-        idle = [chat_id for chat_id, slot in self._slots.items() if slot.run is None]
-        if not idle:
-            raise launch_failed(f"The executor runs {self._limit} agent sessions already.")
-        await self._close(min(idle, key=lambda chat_id: self._slots[chat_id].idle_since))
+        """Have a place free at the moment of return; while one waits for it, others may take it."""
+        while len(self._slots) >= self._limit:
+            idle = [chat_id for chat_id, slot in self._slots.items() if slot.run is None]
+            if not idle:
+                raise launch_failed(f"The executor runs {self._limit} agent sessions already.")
+            await self._close(min(idle, key=lambda chat_id: self._slots[chat_id].idle_since))
 
     def _rest(self, slot: _Slot, chat_id: str) -> None:
         slot.run = None

@@ -24,7 +24,7 @@ def inspect(path: str, base: str) -> ProjectInspection:
     if os.path.commonpath([inside, canonical]) != inside:
         raise GarconError(
             "PROJECT_PATH_OUTSIDE_BASE",
-            "The project path is outside the executor's project base directory.",
+            f"The project path is outside the executor's project base directory, {_shown(inside)}.",
             status=403,
         )
     try:
@@ -42,6 +42,10 @@ def inspect(path: str, base: str) -> ProjectInspection:
     if not _is_text(canonical):
         raise validation("The project directory's name is not valid UTF-8.")
     return ProjectInspection(project_path=canonical, project_key=canonical)
+
+
+def _shown(path: str) -> str:
+    return path.encode(errors="replace").decode()
 
 
 def _is_text(path: str) -> bool:

@@ -228,8 +228,13 @@ class SqliteStore:
     def _close(self) -> None:
         if self._connection is not None:
             connection, self._connection, self._tables = self._connection, None, None
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-            connection.close()
+            try:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.Error as error:
+                # Nothing is lost: the next one to open it reads the log, as after a crash.
+                self._log.warn("the store's log could not be folded in: {why}", why=str(error))
+            finally:
+                connection.close()
 
 
 def _of_view(view_id: str, read: Callable[[], T]) -> T:

@@ -17,10 +17,11 @@ PACKAGE = Path(garcon.__file__).parent
 MAY_IMPORT: dict[str, frozenset[str]] = {
     "errors": frozenset(),
     "deferreds": frozenset(),
+    "sockets": frozenset(),
     "contract": frozenset({"errors"}),
     "local": frozenset({"errors"}),
-    "web": frozenset({"contract", "errors", "deferreds"}),
-    "link": frozenset({"contract", "errors", "deferreds"}),
+    "web": frozenset({"contract", "errors", "deferreds", "sockets"}),
+    "link": frozenset({"contract", "errors", "deferreds", "sockets"}),
     "store": frozenset({"contract", "errors", "deferreds"}),
     "runtime": frozenset({"contract", "errors", "deferreds"}),
     "worker": frozenset(
@@ -30,7 +31,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         {"runtime", "link", "web", "store", "contract", "local", "errors", "deferreds"},
     ),
     "stalls": frozenset(),
-    "process": frozenset({"contract", "local", "errors", "deferreds", "stalls"}),
+    "log_lines": frozenset({"contract"}),
+    "process": frozenset({"log_lines", "stalls", "contract", "local", "errors", "deferreds"}),
     "cli": frozenset({"contract", "local", "errors"}),
 }
 """What each layer may import of garcon, besides itself."""

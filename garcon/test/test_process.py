@@ -5,20 +5,20 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
-from twisted.logger import Logger, LoggingFile, LogLevel
+from twisted.logger import Logger, LoggingFile
 from twisted.python import usage
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import StartupError
+from garcon.log_lines import LineLog
 from garcon.process import (
     COMMON,
     STOP_WITHIN,
-    LineLog,
     Role,
     ServiceOptions,
     Setting,
@@ -96,7 +96,10 @@ class OptionTests(SynchronousTestCase):
     def test_only_a_variable(self) -> None:
         """Some things have no flag."""
         self.assertEqual(self.parse(GARCON_LIMIT="6")["limit"], 6)
-        self.assertIn("option --limit not recognized", self.refuse("--limit", "6"))
+        self.assertIn(
+            "option --limit not recognized (try `garcon test --help`)",
+            self.refuse("--limit", "6"),
+        )
 
     def test_paths_are_absolute_from_here_on(self) -> None:
         """Whatever directory the process has later."""
@@ -151,6 +154,9 @@ class OptionTests(SynchronousTestCase):
         for word in ("--port", "GARCON_PORT", "--name", "--config-dir"):
             self.assertIn(word, shown.getvalue())
         self.assertNotIn("--limit", shown.getvalue())
+        _, _, variables = shown.getvalue().partition("Variables without an option:\n")
+        self.assertIn("GARCON_LIMIT\n          a limit\n", variables)
+        self.assertNotIn("GARCON_PORT", variables)
 
     def test_help_names_what_was_typed(self) -> None:
         """The command of ours, or twistd and its subcommand: each once."""
@@ -213,52 +219,6 @@ class EnvironmentTests(SynchronousTestCase):
         snapshot = environment_snapshot(environment)
         environment["A"] = "2"
         self.assertEqual(snapshot, {"A": "1"})
-
-
-class LineLogTests(SynchronousTestCase):
-    """One scope and one text a line."""
-
-    def lines(self, level: str | None, *events: Mapping[str, object]) -> list[str]:
-        """Return what is written."""
-        stream = io.StringIO()
-        log = LineLog(stream, level)
-        for event in events:
-            log(dict(event))
-        return stream.getvalue().splitlines()
-
-    def event(self, level: LogLevel, text: str, namespace: str = "garcon.x.Y") -> dict[str, object]:
-        """Make an event."""
-        return {"log_level": level, "log_format": text, "log_namespace": namespace, "log_time": 0.0}
-
-    def test_the_line(self) -> None:
-        """Our own prefix is dropped."""
-        self.assertEqual(self.lines(None, self.event(LogLevel.info, "hello")), ["[x.Y] hello"])
-
-    def test_levels(self) -> None:
-        """Less than the level is dropped, an unknown level means info, silent means nothing."""
-        events = [
-            self.event(level, level.name)
-            for level in (LogLevel.debug, LogLevel.info, LogLevel.warn, LogLevel.error)
-        ]
-        self.assertEqual(len(self.lines("debug", *events)), 4)
-        self.assertEqual(len(self.lines("other", *events)), 3)
-        self.assertEqual(len(self.lines("error", *events)), 1)
-        self.assertEqual(self.lines("silent", *events), [])
-
-    def test_other_libraries_are_quiet(self) -> None:
-        """Until they warn."""
-        self.assertEqual(self.lines("debug", self.event(LogLevel.info, "x", "twisted.a")), [])
-        self.assertEqual(len(self.lines("debug", self.event(LogLevel.warn, "x", "twisted.a"))), 1)
-
-    def test_a_secret_is_left_out(self) -> None:
-        """Whoever put a connection URL into a text or an error."""
-        (line,) = self.lines(None, self.event(LogLevel.info, "dialled wss://h/x#secret=abc, lost"))
-        self.assertEqual(line, "[x.Y] dialled wss://h/x#secret=[redacted] lost")
-
-    def test_a_text_cannot_fake_a_line(self) -> None:
-        """Further lines are indented."""
-        event = self.event(LogLevel.info, "a\n[server] b")
-        self.assertEqual(self.lines(None, event), ["[x.Y] a", "    [server] b"])
 
 
 class _Reactor(Clock):
@@ -328,7 +288,7 @@ class RoleTests(SynchronousTestCase):
         """There standard error has become a part of the log."""
         operator = io.StringIO()
         self.patch(sys, "__stderr__", operator)
-        self.patch(sys, "stderr", LoggingFile(Logger(observer=LineLog(io.StringIO(), "silent"))))
+        self.patch(sys, "stderr", LoggingFile(Logger(observer=LineLog(None, None, "silent"))))
         self.role.startService()
         self.parts.starting.errback(StartupError("no room"))
         self.assertEqual(operator.getvalue(), "[server] Failed to start server: no room\n")

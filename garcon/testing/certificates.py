@@ -31,14 +31,16 @@ class Authority:
     _key: ec.EllipticCurvePrivateKey
     _issuer: x509.Name
 
-    def issue(self, *hosts: str, alternative_names: bool = True) -> tuple[Path, Path]:
+    def issue(
+        self, *hosts: str, alternative_names: bool = True, age: timedelta = timedelta()
+    ) -> tuple[Path, Path]:
         """Write a certificate for `hosts` (names or addresses) and its key; return both paths.
 
         Without `alternative_names` the first host is only the common name, as old certificates had
-        it.
+        it.  One of a large `age` has expired; one of a negative age is for later.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(hosts[0]), self._issuer, key).add_extension(
+        builder = _builder(_name(hosts[0]), self._issuer, key, age).add_extension(
             x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False
         )
         if alternative_names:
@@ -90,9 +92,12 @@ def _general(host: str) -> x509.GeneralName:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    age: timedelta = timedelta(),
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) - age
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -112,6 +112,8 @@ class FakeRuntime:
     deliveries: list[Deferred[Delivery]] = field(factory=list)
     """What the next decisions meet; confirmed where nothing is prepared."""
     launch_error: Exception | None = None
+    cancelled_launch: Exception | None = None
+    """How a cancelled launch fails, where it is not as cancelled."""
     abort_error: Exception | None = None
     holds_launches: bool = False
     holds_aborts: bool = False
@@ -145,11 +147,15 @@ class FakeRuntime:
     def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
         if self.launch_error is not None:
             return fail(self.launch_error)
-        run = FakeRun(launch, sink, Deferred())
+        run = FakeRun(launch, sink, Deferred(self._cancel_launch))
         self.runs.append(run)
         if not self.holds_launches:
             run.begin()
         return run.launched
+
+    def _cancel_launch(self, d: Deferred[Launched]) -> None:
+        if self.cancelled_launch is not None:
+            d.errback(self.cancelled_launch)
 
     def abort(self, run_id: str) -> Deferred[bool]:
         self.aborted.append(run_id)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from twisted.internet.interfaces import IDelayedCall, ITCPTransport
 from twisted.internet.protocol import connectionDone
-from twisted.internet.tcp import Connection
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
+from garcon.sockets import close_now, write_now
 from garcon.web.exchange import Outgoing, text_answer
 from garcon.web.request import BoundedRequest, render_answer
 
@@ -69,6 +69,8 @@ class BoundedChannel(HTTPChannel):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget everything; a handler that still works is cancelled through its request."""
         self._disarm()
+        # It may come while a request is being parsed: what else was sent is nobody's.
+        self.clearLineBuffer()
         self.site.forget(self)
         super().connectionLost(reason)
         if self._last is not None:
@@ -102,14 +104,17 @@ class BoundedChannel(HTTPChannel):
         assert self.transport is not None
         self.transport.write(data)
 
-    def push(self) -> None:
-        """Let the network have a small answer now; Twisted would write at the reactor's next turn.
+    def put_now(self, data: bytes) -> None:
+        """Let the network have a small answer at once."""
+        write_now(self.transport, data)
 
-        An error is left to that turn, which will meet it again.
-        """
-        transport = self.transport
-        if isinstance(transport, Connection) and not transport.TLS and transport.connected:
-            transport.doWrite()
+    def loseConnection(self) -> None:
+        """Close when everything is written, after a last answer without waiting for a turn."""
+        if self.phase is Phase.DRAINING:
+            cast(Any, self._networkProducer).unregisterProducer()
+            close_now(self.transport)
+        else:
+            super().loseConnection()
 
     # Parsing
 

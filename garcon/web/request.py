@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote_to_bytes
@@ -16,6 +17,7 @@ from twisted.web.resource import getChildForRequest
 from twisted.web.server import Request
 from zope.interface import implementer
 
+from garcon.contract.limits import KIB
 from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer, text_answer
 
 if TYPE_CHECKING:
@@ -23,8 +25,24 @@ if TYPE_CHECKING:
     from garcon.web.site import BoundedSite
 
 _QUERY_FIELDS = 1_000
-_BAD_QUERY = text_answer(400, "Bad Request")
-_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1"})
+_LARGE_BODY = 256 * KIB
+"""A failed Deferred keeps its frames in a cycle, and with them the parsed body of a request that
+was refused.  Bodies are large and few, so the collector would not look before there are a dozen.
+"""
+_YOUNG = 1
+_NO_STORE = {"Cache-Control": "no-store"}
+_BAD_QUERY = json_answer(
+    400,
+    {
+        "success": False,
+        "error": "The query is not well-formed.",
+        "errorCode": "VALIDATION_FAILED",
+        "retryable": False,
+    },
+    _NO_STORE,
+)
+_BAD_UPGRADE = text_answer(400, "Bad Request")
+_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1", **_NO_STORE})
 _REASONS = {**RESPONSES, 422: b"Unprocessable Content", 431: b"Request Header Fields Too Large"}
 _BODILESS = frozenset({204, 304})
 
@@ -83,7 +101,7 @@ class BoundedRequest(Request):
             return self._refused(verdict, length)
         if isinstance(verdict, Upgrade):
             self._upgrade = verdict
-            return None if length == 0 else _BAD_QUERY
+            return None if length == 0 else _BAD_UPGRADE
         self._admission = verdict
         incoming.context = verdict.context
         if length is not None and length > verdict.limit:
@@ -144,6 +162,7 @@ class BoundedRequest(Request):
         """Free what the admission reserved, once."""
         admission, self._admission = self._admission, None
         self._forget_body()
+        self._incoming = None
         if admission is not None and admission.release is not None:
             admission.release()
 
@@ -153,8 +172,11 @@ class BoundedRequest(Request):
         self._forget_body()
 
     def _forget_body(self) -> None:
-        self.site.uploading -= len(self._body)
+        size = len(self._body)
+        self.site.uploading -= size
         self._body = b""
+        if size >= _LARGE_BODY:
+            self.site.reactor.callLater(0, gc.collect, _YOUNG)
 
     # Answering
 
@@ -199,6 +221,7 @@ class BoundedRequest(Request):
                 "errorCode": "INTERNAL_ERROR",
                 "retryable": True,
             },
+            _NO_STORE,
         )
 
     def send(self, answer: Outgoing) -> None:
@@ -211,8 +234,7 @@ class BoundedRequest(Request):
         self.startedWriting = 1
         step = self.site.limits.step
         if len(body) <= step:
-            channel.put(head + body)
-            channel.push()
+            channel.put_now(head + body)
             self.end()
         else:
             channel.put(head)
@@ -267,8 +289,9 @@ class _Steps:
         self._paused = True
 
     def stopProducing(self) -> None:
-        """The connection is gone."""
+        """The connection is gone: so is the body, and does not wait for a cycle to be collected."""
         self._paused = True
+        self._body = memoryview(b"")
 
     def resumeProducing(self) -> None:
         """Write until the transport has enough, or the body is handed over."""

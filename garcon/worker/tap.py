@@ -38,6 +38,7 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    require_free_port,
     run_in_foreground,
     under_twistd,
     use_monotonic_clock,
@@ -69,6 +70,10 @@ class Options(ServiceOptions):
 
     scope = "worker"
     command = "worker"
+    longdesc = (
+        "Lend this machine's agents to a controller. What its chats run here runs under this"
+        " account. SSL_CERT_FILE or SSL_CERT_DIR name the authorities to trust when dialling."
+    )
     settings = (
         *COMMON,
         Setting(
@@ -220,6 +225,7 @@ def _ends(
         return options.dial.secret, target, None
     pair = options["tls-cert"], options["tls-private-key"]
     tls = None if pair[0] is None else server_identity(*pair)
+    require_free_port(options["bind-address"], options["listen"])
     advertised: Address | None = options["advertise-url"]
     plan = ListenPlan(
         port=options["listen"],

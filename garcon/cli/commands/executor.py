@@ -210,7 +210,7 @@ def print_executor(invocation: Invocation, executor: dict[str, Any]) -> None:
         ("direction", executor.get("direction")),
         ("status", status_of(executor)),
         ("bulk", bulk_of(executor)),
-        ("cli access", yes(executor["allowControllerCli"])),
+        ("cli access", _access(executor)),
         ("executor management", yes(executor["allowExecutorManagement"])),
         ("instance", executor.get("instanceId")),
         ("project base", executor.get("projectBasePath")),
@@ -219,6 +219,13 @@ def print_executor(invocation: Invocation, executor: dict[str, Any]) -> None:
     ]
     lines = [f"{label}: {one_line(str(value))}\n" for label, value in pairs if value]
     invocation.system.out("".join(lines))
+
+
+def _access(executor: dict[str, Any]) -> str:
+    """Say what CLI access means wherever it is shown to be given."""
+    if not executor["allowControllerCli"] or executor["kind"] == "local":
+        return yes(executor["allowControllerCli"])
+    return "yes (its account may run commands on every executor, local included)"
 
 
 def status_of(executor: dict[str, Any]) -> str:

@@ -159,7 +159,7 @@ class Dispatcher:
         if request.expected_server_instance_id != self.server_instance_id:
             raise bridge.controller_changed()
         if route.management and not lease.management:
-            raise bridge.access_denied("This executor's commands may not manage executors.")
+            raise bridge.management_denied()
         bridge.check_request_size(policy.lane, len(msgspec.json.encode(request)))
         expires = None if policy.deadline is None else self._reactor.seconds() + policy.deadline
         return _Exchange(
@@ -179,7 +179,6 @@ class Dispatcher:
             raise bridge.busy("The controller is carrying out as many requests as it may.")
         return slot
 
-    @returns_deferred
     async def _answered(
         self, exchange: _Exchange, operation: Operation, http: BridgedHttp
     ) -> Answer:
@@ -193,6 +192,10 @@ class Dispatcher:
             body=http.body,
             executor_id=None if http.executor_id is UNSET else http.executor_id,
         )
+        if handling.called:
+            # Most reads: nobody has waited, so nothing can have come between.
+            slot.release()
+            return await handling
         self._handling.add(handling)
         wait: Deferred[Answer] = Deferred()
         is_waiting = True

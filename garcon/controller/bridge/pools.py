@@ -47,7 +47,8 @@ class Slot:
         """Give it back; doing so again changes nothing."""
         if not self._is_free:
             self._is_free = True
-            self._pools.used.subtract(self._keys)
+            for key in self._keys:
+                self._pools.used[key] -= 1
 
 
 @define(eq=False)
@@ -68,5 +69,6 @@ class Pools:
         if any(self.used[key] >= _TOTAL[key[1]] for key in shared):
             return None
         keys = (*own, *shared)
-        self.used.update(keys)
+        for key in keys:
+            self.used[key] += 1
         return Slot(self, keys)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, UnsetType
 
 from garcon.contract.catalogs import (
     PERMISSION_MODES,
@@ -19,8 +19,10 @@ from garcon.contract.catalogs import (
     PermissionMode,
     ThinkingMode,
 )
+from garcon.contract.chats import CommandBody
 from garcon.contract.ids import LOCAL, is_chat_id, is_executor_id
 from garcon.contract.limits import CLIENT_ID_BYTES, TITLE_BYTES
+from garcon.contract.messages import Presentation
 from garcon.errors import GarconError, validation
 
 NEW_SESSION = "New Session"
@@ -29,26 +31,8 @@ PRESENTATION_TITLE_CHARACTERS = 120
 _SPACES = re.compile(r"\s+")
 _NOT_SLUG = re.compile(r"[^a-z0-9-]")
 _HYPHENS = re.compile(r"-+")
-_DIGITS = re.compile(r"[0-9]{1,16}")
+_DIGITS = re.compile(r"[0-9]{1,1000}")
 _COLOUR = re.compile(r"#[0-9a-f]{6}")
-
-
-class _CustomStyle(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    light_accent: str
-    dark_accent: str
-
-
-class _Style(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    style: Literal["info", "notice", "error", "custom"]
-    custom_style: _CustomStyle | UnsetType = UNSET
-
-
-class Presentation(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """How an input is shown (decisions.md 29)."""
-
-    presentation: _Style
-    title: str | UnsetType = UNSET
-    body_disclosure: Literal["expanded", "collapsed"] = "expanded"
 
 
 def required(value: str, name: str) -> str:
@@ -73,6 +57,12 @@ def chat_id(value: str, name: str = "chatId") -> str:
     if not is_chat_id(trimmed):
         raise validation(f"{name} is not a chat id")
     return trimmed
+
+
+def no_answers_member(body: CommandBody) -> None:
+    """Refuse ``parentChat``: answers carry it, no request may (decisions.md 27)."""
+    if body.parent_chat is not UNSET:
+        raise validation("parentChat is a member of answers; a start names parentChatId")
 
 
 def executor_id(value: str | None) -> str:

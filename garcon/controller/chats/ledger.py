@@ -98,10 +98,13 @@ class Ledger:
             oldest, _ = self._settled.popitem(last=False)
             self._drop(oldest)
 
-    def fail(self, record: Record, error: GarconError) -> None:
-        """A command failed before it had any effect: one that may be tried again is forgotten."""
-        record.error = error
-        if error.retryable:
+    def fail(self, record: Record, error: Exception) -> None:
+        """A command failed before it had any effect: one that may be tried again is forgotten.
+
+        That is also one which met a bug of ours: its caller is told so, and nothing was begun.
+        """
+        record.error = error if isinstance(error, GarconError) else None
+        if record.error is None or record.error.retryable:
             self._settled.pop(record.key, None)
             self._drop(record.key)
         else:

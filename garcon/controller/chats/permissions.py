@@ -43,6 +43,7 @@ class Permissions:
     async def decide(self, call: Call[Any, DecidePermission]) -> CommandAccepted:
         """Deliver a decision; answered once its fate is known."""
         body = call.body
+        fields.no_answers_member(body)
         request_id = fields.client_id(body.client_request_id, "clientRequestId")
         chat_id = fields.chat_id(body.chat_id)
         occurrence = fields.required(body.permission_occurrence_id, "permissionOccurrenceId")

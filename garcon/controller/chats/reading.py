@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define
+from msgspec import structs
+from twisted.internet.defer import Deferred
 
 from garcon.contract.chats import (
     ChatList,
@@ -30,8 +32,11 @@ from garcon.controller.chats.registry import list_entry, snapshot_chat
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call
+from garcon.controller.transcripts.resend import Candidate
 from garcon.errors import validation
 from garcon.store.interfaces import Damaged
+
+T = TypeVar("T")
 
 PAGE, SNAPSHOT_ROWS = 20, 10
 
@@ -71,8 +76,10 @@ class Readings:
         if query.transcript_view_id is not None and query.transcript_view_id != view_id:
             raise stale_view()
         try:
-            page = await chat.transcript.page(limit, before)
-            unanswered = [] if chat.turn is not None else await chat.transcript.unanswered()
+            page = await self._read(chat, chat.transcript.page(limit, before))
+            unanswered: list[Candidate] = []
+            if chat.turn is None:
+                unanswered = await self._read(chat, chat.transcript.unanswered())
         except Damaged as damage:
             degraded = HistoryDegraded(error_code=damage.code, retryable=False)
             return UnavailableHistory(history_state=degraded, chat_id=chat_id)
@@ -101,8 +108,9 @@ class Readings:
         state = self._state
         state.must_be_open()
         chat = state.registry.get(chat_id)
-        transcript = await self._newest(chat, limit)
-        return ChatSnapshot(
+        # All of it is of one instant, the one at which the page begins to be read: whoever sees an
+        # idle chat sees the last row of its turn, and a live request lies within the transcript.
+        observed = ChatSnapshot(
             observed_at=state.now(),
             message_limit=limit,
             chat=snapshot_chat(chat),
@@ -111,8 +119,10 @@ class Readings:
             transient_feed=chat.permissions.shown(
                 state.server_instance_id, chat_id, chat.transcript.view_id
             ),
-            transcript=transcript,
+            transcript=None,
         )
+        transcript = await self._newest(chat, limit)
+        return structs.replace(observed, transcript=transcript)
 
     def receipt(self, call: Call[ReceiptQuery, None]) -> TurnReceipt:
         """Return what became of a turn."""
@@ -120,13 +130,20 @@ class Readings:
         turn_id = fields.required(call.query.turn_id, "turnId")
         return self._state.receipts.receipt(chat_id, turn_id)
 
+    async def _read(self, chat: Chat, reading: Deferred[T]) -> T:
+        """Wait for rows of a chat; a start that failed may have taken it away meanwhile."""
+        try:
+            return await reading
+        finally:
+            self._state.registry.get(chat.id)
+
     async def _newest(
         self, chat: Chat, limit: int
     ) -> TranscriptNotRequested | TranscriptAvailable | TranscriptUnavailable:
         if limit == 0:
             return TranscriptNotRequested()
         try:
-            page = await chat.transcript.page(limit)
+            page = await self._read(chat, chat.transcript.page(limit))
         except Damaged as damage:
             return TranscriptUnavailable(
                 error_code=damage.code, retryable=False, message=damage.text

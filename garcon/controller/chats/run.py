@@ -10,6 +10,7 @@ from uuid import uuid4
 import msgspec
 from attrs import define, frozen
 from msgspec import UNSET, UnsetType
+from twisted.internet.defer import CancelledError
 
 from garcon.contract.catalogs import (
     BYPASS_MODES,
@@ -63,7 +64,12 @@ class Runs:
         """Admit a turn; answered once its input is durable."""
         wish = read_wish(call.body)
         self._state.must_be_open()
-        return await self._state.lanes.run(wish.chat_id, lambda: self._run(wish))
+        try:
+            return await self._state.lanes.run(wish.chat_id, lambda: self._run(wish))
+        except GarconError as error:
+            if error.code == "SESSION_BUSY":
+                error.extra["control"] = msgspec.to_builtins(self._state.control())
+            raise
 
     async def _run(self, wish: Wish) -> Reply:
         state = self._state
@@ -78,6 +84,7 @@ class Runs:
             await self._add_tags(chat, wish.tags_to_add)
             return _reply(chat, replayed, members)
         settings = await self._checked(wish, chat)
+        state.must_be_open()
         if state.registry.find(chat.id) is not chat:
             raise GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)
         record = state.ledger.accept(
@@ -85,7 +92,9 @@ class Runs:
         )
         try:
             repeated = await self._admit(wish, chat, settings, record)
-        except GarconError as error:
+        except CancelledError:
+            raise
+        except Exception as error:
             state.ledger.fail(record, error)
             raise
         if repeated:
@@ -153,7 +162,7 @@ class Runs:
         """Take the turn in; returns whether its input was there already, and nothing was done."""
         state = self._state
         if chat.turn is not None:
-            raise busy(state)
+            raise busy()
         try:
             present = await chat.transcript.find(wish.message_id)
             if present is not None:
@@ -165,8 +174,9 @@ class Runs:
             raise unreadable(damage) from None
         candidates = [one for one in unanswered if one.ordinal not in wish.excluded]
         prompt = compose(candidates, wish.body.command, settings.images)
-        turn = await self._commit(wish, chat, settings, record)
+        # Asked for before the turn is reserved: from then on the executor is in use, and stays.
         runtime = state.executors.existing(chat.record.executor_id)
+        turn = await self._commit(wish, chat, settings, record)
         launch = _launch(chat, turn.run_id, settings, prompt)
         state.tasks.spawn("dispatching a turn", turn.dispatch(runtime, launch))
         return False
@@ -183,7 +193,7 @@ class Runs:
             selection=settings.selection.stored() if fresh else None,
         )
         turn.reserve()
-        at, text = record.accepted_at, fields.first_line(wish.body.command)
+        at, text = record.accepted_at, fields.first_line(wish.body.command) or None
         before_tags = chat.record.tags
         tags = fields.merged_tags(before_tags, wish.tags_to_add)
         before: list[Change] = []
@@ -234,14 +244,10 @@ def stale_view() -> GarconError:
     )
 
 
-def busy(state: State) -> GarconError:
+def busy() -> GarconError:
     """A turn owns the chat."""
     return GarconError(
-        "SESSION_BUSY",
-        "A turn of this chat is still running.",
-        status=409,
-        retryable=True,
-        extra={"control": msgspec.to_builtins(state.control())},
+        "SESSION_BUSY", "A turn of this chat is still running.", status=409, retryable=True
     )
 
 

@@ -10,8 +10,8 @@ from msgspec import UNSET, Struct
 
 from garcon.contract.catalogs import PERMISSION_MODES, THINKING_MODES, AgentSettings
 from garcon.contract.chats import RunChat
+from garcon.contract.messages import Presentation
 from garcon.controller.chats import fields
-from garcon.controller.chats.fields import Presentation
 from garcon.controller.chats.ledger import digested, fingerprint
 from garcon.errors import validation
 
@@ -89,6 +89,7 @@ class Wish:
 
 def read_wish(body: RunChat) -> Wish:
     """Check every field of a run for itself."""
+    fields.no_answers_member(body)
     handoff = body.handoff
     if handoff is not None:
         if any(getattr(body, name) is not UNSET for name in _OVERRIDES):

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from uuid import uuid4
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
 from twisted.internet.interfaces import IReactorTime
@@ -37,6 +36,8 @@ from garcon.store.records import StoredChat
 
 STOP_WAIT = 3.0
 """Seconds that running turns have to end when the controller stops (decisions.md 21)."""
+COMMANDS_WAIT = 1.0
+"""Seconds that commands have then to end as well; nothing that begins a turn outlives them."""
 
 
 @implementer(IExecutorUse)
@@ -95,12 +96,13 @@ class Chats:
         """Tell `observer` of committed rows, phases and new chats from now on."""
         self._state.observers.append(observer)
 
-    def is_busy(self, executor_id: str) -> bool:
-        """Whether a chat of this executor has a turn, admitted or running."""
-        return any(
-            chat.turn is not None and chat.record.executor_id == executor_id
+    def running_on(self, executor_id: str) -> list[str]:
+        """Return the ids of this executor's chats that have a turn, admitted or running."""
+        return [
+            chat.id
             for chat in self._state.registry.all()
-        )
+            if chat.turn is not None and chat.record.executor_id == executor_id
+        ]
 
     def availability_changed(self, executor_id: str) -> None:
         """Show what the chats of this executor do now."""
@@ -115,7 +117,7 @@ class Chats:
         durable.
         """
         self._state.is_shutting_down = True
-        turns = [chat.turn for chat in self._state.registry.all() if chat.turn is not None]
+        turns = self._turns()
         ends = [Deferred.fromCoroutine(turn.interrupt()) for turn in turns]
         try:
             await DeferredList(ends, consumeErrors=True).addTimeout(STOP_WAIT, self._state.clock)
@@ -123,8 +125,18 @@ class Chats:
             self._log.warn("{count} turns did not stop in time", count=len(turns))
         for turn in turns:
             turn.end_now()
+        try:
+            await self._tasks.settled().addTimeout(COMMANDS_WAIT, self._state.clock)
+        except TimeoutError:
+            self._log.warn("some commands did not end in time")
         await self._tasks.stopService()
-        await self._flush(turns)
+        late = [turn for turn in self._turns() if turn not in turns]
+        for turn in late:
+            turn.end_now()
+        await self._flush([*turns, *late])
+
+    def _turns(self) -> list[Turn]:
+        return [chat.turn for chat in self._state.registry.all() if chat.turn is not None]
 
     async def _flush(self, turns: list[Turn]) -> None:
         settled = [Deferred.fromCoroutine(turn.settled()) for turn in turns]
@@ -140,7 +152,7 @@ class Chats:
         view_id = stored.view_id
         damage = None
         if view_id is None:
-            view_id = str(uuid4())
+            view_id = f"pending:{stored.record.agent_ownership_epoch}"
             damage = Damaged(view_id, "its view is gone")
         elif stored.damaged:
             damage = Damaged(view_id, "its record")

@@ -13,12 +13,12 @@ from twisted.logger import Logger
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.chats import StartAccepted, StartChat
 from garcon.contract.limits import INTERACTIVE_WAIT
+from garcon.contract.messages import Presentation
 from garcon.contract.runs import Launch, ProjectInspection
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.attachments import Attachment
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.fields import Presentation
 from garcon.controller.chats.ledger import Record, digested, fingerprint
 from garcon.controller.chats.models import (
     Selection,
@@ -28,11 +28,17 @@ from garcon.controller.chats.models import (
 )
 from garcon.controller.chats.registry import list_entry
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
-from garcon.controller.chats.turns import Turn, TurnStopped
+from garcon.controller.chats.turns import (
+    OUTCOME_UNKNOWN,
+    START_UNKNOWN,
+    Turn,
+    TurnStopped,
+    is_unknown,
+)
 from garcon.controller.handlers import Call, Reply
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.transcript import Transcript
-from garcon.errors import CallError, GarconError, validation
+from garcon.errors import GarconError, validation
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.store.records import ChatRecord, PutChat, PutView, RemoveChat, TouchChat
 
@@ -118,7 +124,9 @@ class Starts:
         )
         try:
             chat, turn = await self._create(wish, record, project)
-        except GarconError as error:
+        except CancelledError:
+            raise
+        except Exception as error:
             state.ledger.fail(record, error)
             raise
         launch = _launch(wish, turn.run_id, project)
@@ -174,12 +182,13 @@ class Starts:
         return chat, turn
 
     def _launch_error(self, turn: Turn, cause: Exception) -> GarconError:
+        if is_unknown(cause) or (isinstance(cause, TurnStopped) and cause.may_have_begun):
+            # It may have run: it must not be taken for one that can be tried again.
+            return GarconError("INTERNAL_ERROR", START_UNKNOWN, status=500, details=OUTCOME_UNKNOWN)
         if isinstance(cause, TurnStopped):
             return _stopping()
         if isinstance(cause, GarconError):
-            # An unknown outcome may have run: it must not be taken for one that can be tried again.
-            unknown = isinstance(cause, CallError) and cause.outcome == "unknown"
-            if cause.retryable and not unknown:
+            if cause.retryable:
                 return cause
             return GarconError(
                 "INTERNAL_ERROR",
@@ -217,8 +226,7 @@ class Starts:
 def _read(body: StartChat, *, must_name_executor: bool) -> _Start:
     if body.options is not UNSET:
         raise validation("options may not be sent")
-    if body.parent_chat is not UNSET:
-        raise validation("parentChat is an answer's member; parentChatId is the wish")
+    fields.no_answers_member(body)
     if must_name_executor and body.executor_id is None:
         raise validation("executorId is required here")
     request_id = fields.client_id(body.client_request_id, "clientRequestId")

@@ -25,6 +25,7 @@ class Stops:
     async def stop(self, call: Call[Any, StopChat]) -> StopAccepted:
         """Stop the turn; answered once it is settled, or could not be stopped."""
         body = call.body
+        fields.no_answers_member(body)
         request_id = fields.client_id(body.client_request_id, "clientRequestId")
         chat_id = fields.chat_id(body.chat_id)
         mark = fingerprint({"chatId": chat_id, "agentId": body.agent_id})

@@ -63,14 +63,22 @@ RELOAD_NOTICE = (
     "Reload the chat from its native history to see what the agent did."
 )
 
+START_UNKNOWN = (
+    "The executor was lost, or given up, while the agent was being started there. Whether it began"
+    " is not known; it may have worked on this input."
+)
+
 Stopped = Literal["interrupt-requested", "failed"]
 
 
 class TurnStopped(GarconError):
-    """The turn was stopped before its agent had begun."""
+    """The turn was stopped before its agent was known to have begun; it `may_have_begun` where
+    nobody could say so any more.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, may_have_begun: bool = False) -> None:
         super().__init__("SESSION_BUSY", "The turn was stopped before it began.", status=409)
+        self.may_have_begun = may_have_begun
 
 
 @implementer(IRunSink)
@@ -136,15 +144,15 @@ class Turn:
 
     async def launch(self, runtime: IExecutorRuntime, launch: Launch) -> None:
         """Begin on the executor, in at most 20 s; `TurnStopped` if a stop came first."""
-        if self.is_stopping:
+        if self.is_stopping or self._state.is_shutting_down:
             raise TurnStopped()
         self._record.state = "scheduled"
         self._launching = runtime.launch(launch, self).addTimeout(LAUNCH_WAIT, self._state.clock)
         try:
             await self._launching
-        except (CancelledError, GarconError):
+        except (CancelledError, GarconError) as error:
             if self.is_stopping:
-                raise TurnStopped() from None
+                raise TurnStopped(is_unknown(error)) from None
             raise
         except TimeoutError:
             raise GarconError(
@@ -165,8 +173,10 @@ class Turn:
         except CancelledError:
             raise
         except GarconError as error:
-            unknown = isinstance(error, CallError) and error.outcome == "unknown"
-            self.fail(OUTCOME_UNKNOWN if unknown else error.code, error.text)
+            if is_unknown(error):
+                self.fail(OUTCOME_UNKNOWN, START_UNKNOWN)
+            else:
+                self.fail(error.code, error.text)
         except Exception:
             self._log.failure("launching {run} failed", run=self.run_id)
             self.fail("INTERNAL_ERROR", "The agent could not be started.")
@@ -356,7 +366,7 @@ class Turn:
         if rows.is_conversation(message):
             at = message.timestamp if is_canonical(message.timestamp) else self._state.now()
             text = rows.text_of(message)
-            touch = (at, None if text is None else first_line(text))
+            touch = (at, first_line(text or "") or None)
         self._add(draft, touch=touch)
 
     def _session(self, agent_session_id: str) -> None:
@@ -496,3 +506,8 @@ class Turn:
             self._chat.turn = None
         self._state.phase_changed(self._chat)
         self._settlement.fire(None)
+
+
+def is_unknown(error: BaseException) -> bool:
+    """Whether a launch that failed may have begun all the same."""
+    return isinstance(error, CallError) and error.outcome == "unknown"

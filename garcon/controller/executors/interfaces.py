@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from zope.interface import Interface
@@ -37,8 +38,8 @@ class IExecutors(Interface):
 class IExecutorUse(Interface):
     """Whether an executor may be changed: the chats' side of the idle check (control E.4, E.8)."""
 
-    def is_busy(executor_id: str) -> bool:
-        """Whether a chat of this executor owns live execution."""
+    def running_on(executor_id: str) -> Sequence[str]:
+        """Return the ids of the chats of this executor that own live execution."""
 
     def availability_changed(executor_id: str) -> None:
         """The executor became ready, is being waited for, or is gone; tell who watches its

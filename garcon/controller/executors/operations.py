@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, structs
 
 from garcon.contract import operations
-from garcon.contract.bridge import access_denied
+from garcon.contract.bridge import access_denied, management_denied
 from garcon.contract.connection_url import new_secret, parse_public_base
 from garcon.contract.executors import (
     Connection,
@@ -121,7 +121,7 @@ class ExecutorOperations:
     def _require_management(self, principal: Principal) -> None:
         """Check the second grant again, where it is used."""
         if principal.kind == "executor" and not self._executors.may_manage(principal.executor_id):
-            raise access_denied("This executor's commands may not manage executors.")
+            raise management_denied()
 
     def _public_base(self, call: Call[Any, Any]) -> str | None:
         if self._executors.public_base is not None:

@@ -6,7 +6,7 @@ connects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, structs
@@ -33,9 +33,17 @@ from garcon.contract.limits import LABEL_CHARACTERS, URL_CHARACTERS
 from garcon.errors import GarconError, validation
 
 LOCAL_LABEL = "Local"
+SHOWN = 3
+"""How many chats a refusal names."""
+
 NO_ADDRESS = (
     "No address is known that a worker could dial: start the controller with --public-url, "
     "or give the executor an advertised URL."
+)
+PLAIN_BASE = (
+    "Others reach this controller by http:, so the worker would dial a ws: address, which needs "
+    "the explicit choice of --no-tls true; otherwise start the controller with an https: "
+    "--public-url, or give the executor a wss: --advertise-url."
 )
 
 
@@ -183,7 +191,7 @@ def revealed(record: ExecutorRecord, public_base: str | None) -> Connection:
     address = _address(record, public_base)
     if address is None:
         raise validation(NO_ADDRESS)
-    require_tls_choice(address, record.no_tls)
+    _require_tls_choice(record, address)
     return Connection(
         connection_url=format_connection_url(address.url, record.secret),
         no_tls=record.no_tls,
@@ -264,10 +272,17 @@ def _settled(record: ExecutorRecord, public_base: str | None) -> ExecutorRecord:
     address = _address(record, public_base)
     if address is None:
         return record
-    require_tls_choice(address, record.no_tls)
+    _require_tls_choice(record, address)
     return structs.replace(
         record, allow_unverified_tls=record.allow_unverified_tls and address.is_tls
     )
+
+
+def _require_tls_choice(record: ExecutorRecord, address: Address) -> None:
+    """Of an address that nobody typed, say where it comes from."""
+    if record.address is None and not address.is_tls and not record.no_tls:
+        raise validation(PLAIN_BASE)
+    require_tls_choice(address, record.no_tls)
 
 
 def _address(record: ExecutorRecord, public_base: str | None) -> Address | None:
@@ -283,11 +298,13 @@ def not_found() -> GarconError:
     return GarconError("EXECUTOR_NOT_FOUND", "There is no such executor.", status=404)
 
 
-def in_use() -> GarconError:
-    """``EXECUTOR_IN_USE``: this change has to wait for running work (E.8)."""
+def in_use(chats: Sequence[str]) -> GarconError:
+    """``EXECUTOR_IN_USE``: this change has to wait for the work of some chats (E.8)."""
+    named = ", ".join(chats[:SHOWN])
+    more = f" and {len(chats) - SHOWN} more" if len(chats) > SHOWN else ""
     return GarconError(
         "EXECUTOR_IN_USE",
-        "A chat is running on this executor; stop it first, or wait for it to end.",
+        f"Work is going on here in chat {named}{more}; stop it first, or wait for it to end.",
         status=409,
     )
 

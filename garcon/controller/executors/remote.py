@@ -241,7 +241,7 @@ class RemoteRuntime:
             failed.errback(Failure())
             return failed
         run = RemoteRun(launch, sink, self._timestamp)
-        run.answer = Deferred(lambda _: run.give_up(CancelledError(), is_heard=True))
+        run.answer = Deferred(lambda answer: self._abandoned(run, answer))
         self._runs[launch.binding_id] = run
         run.overdue = self._reactor.callLater(LAUNCH_WAIT, self._overdue, run)
         run.launching = Deferred.fromCoroutine(self._launch(run))
@@ -305,6 +305,13 @@ class RemoteRuntime:
         run.is_answered = True
         run.answer.callback(launched)
         self._reactor.callLater(0, run.open)
+
+    def _abandoned(self, run: RemoteRun, answer: Deferred[Launched]) -> None:
+        """Its caller gave up; that the launch may have begun is not hidden from them."""
+        was_sent = run.stage is not Stage.SETUP
+        run.give_up(CancelledError(), is_heard=True)
+        if was_sent:
+            answer.errback(Failure(_given_up()))
 
     def _overdue(self, run: RemoteRun) -> None:
         if run.was_lost:
@@ -372,6 +379,15 @@ def _never_started() -> CallError:
 def _interrupted() -> CallError:
     # A launch that is given up may have begun: the worker is told to end it.
     return CallError("RUN_INTERRUPTED", "The turn was stopped.", outcome="unknown", status=409)
+
+
+def _given_up() -> CallError:
+    return CallError(
+        "EXECUTOR_UNAVAILABLE",
+        "The launch was given up when the executor had been asked for it already.",
+        outcome="unknown",
+        status=503,
+    )
 
 
 def _too_slow(stage: Stage) -> CallError:

@@ -182,7 +182,8 @@ class RemoteExecutor:
             raise unavailable("The executor is not ready yet.")
         if not self.record.allow_controller_cli:
             raise access_denied(
-                "This executor has no command access; an operator of the controller can grant it."
+                "This executor has no command access; an operator of the controller can grant it:"
+                f" garcon executor update {self.record.id} --allow-controller-cli true"
             )
         return self._authority.lease(generation, self.record.allow_executor_management)
 

@@ -212,8 +212,8 @@ class Executors:
         self.registry.require_writable()
 
     def _require_idle(self, executor_id: str) -> None:
-        if self.use.is_busy(executor_id):
-            raise in_use()
+        if chats := self.use.running_on(executor_id):
+            raise in_use(chats)
 
     def _known(self, executor_id: str) -> RemoteExecutor:
         executor = self._remote.get(executor_id)

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorThreads
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
-from garcon.controller.handlers import Answer, Handlers
+from garcon.controller.handlers import Answer, Handlers, error_answer
 from garcon.controller.http import compression
 from garcon.controller.http.health import Health
 from garcon.controller.http.policy import Admitted, outgoing
@@ -23,6 +23,14 @@ from garcon.web.exchange import Incoming, Outgoing
 
 _ON_THIS_THREAD = 64 * KIB
 """Larger bodies are compressed on another thread: 1 MiB takes 10 ms and more."""
+
+_CUT_SHORT = GarconError(
+    "INTERNAL_ERROR",
+    "The controller stopped before it was known what became of this; it may have been done.",
+    status=500,
+    retryable=True,
+)
+"""The answer to a command that the end of the process cancelled: nothing else cancels one."""
 
 
 class Door:
@@ -89,7 +97,9 @@ class Door:
         def ended(result: Any) -> None:
             self._mutations.discard(work)
             # A waiter that was cancelled takes one late result without a word.
-            if isinstance(result, Failure):
+            if isinstance(result, Failure) and result.check(CancelledError):
+                waiter.callback(error_answer(_CUT_SHORT))
+            elif isinstance(result, Failure):
                 waiter.errback(result)
             else:
                 waiter.callback(result)

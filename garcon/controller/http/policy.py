@@ -46,12 +46,16 @@ class Admitted:
 
 def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing:
     """Return a failure as this door answers it."""
-    no_store = operation is not None and operation.no_store
+    # What fails before its operation is known may be about one that is never to be stored.
+    no_store = operation is None or operation.no_store
     answer = error_answer(error, no_store=no_store)
     headers = {"Content-Type": "application/json", **answer.headers}
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Outgoing(answer.status, answer.body, headers)
+
+
+WRONG_HOST = outgoing(validation("This server does not answer to that Host name.", status=403))
 
 
 @implementer(IDoorPolicy)
@@ -89,9 +93,7 @@ class ControllerPolicy:
         if path.startswith(LANE_PATH):
             return self._lane(incoming)
         if not self._hosts.allows(incoming.header(b"host"), incoming.local):
-            return outgoing(
-                validation("This server does not answer to that Host name.", status=403)
-            )
+            return WRONG_HOST
         if path in HEALTH_PATHS and incoming.method in ("GET", "HEAD"):
             return Admission(self._body_limit, Admitted(None, None))
         match = self._router.match(incoming.method, path)

@@ -18,8 +18,11 @@ from garcon.contract.messages import (
     PermissionCancelled,
     PermissionRequest,
     PermissionResolved,
+    Presentation,
     ProviderRow,
+    Style,
     TranscriptNotice,
+    UserMessage,
     UserMetadata,
 )
 from garcon.contract.runs import RunFailure
@@ -55,7 +58,7 @@ class Input(Struct, frozen=True, rename="camel", kw_only=True):
     images: list[Image] | UnsetType = UNSET
     metadata: UserMetadata
     presentation: Any = UNSET
-    """How the input is to be shown (decisions.md 29); never part of the prompt."""
+    """How the input is to be shown (decisions.md 29), legible or not; never part of the prompt."""
 
     @property
     def attached(self) -> list[Image]:
@@ -133,6 +136,8 @@ def shown(view_id: str, row: Row) -> TranscriptMessage | None:
     """Return what a row shows, or None for a hidden one; an illegible one is `Damaged`."""
     if row.kind in ("session", "run-ended"):
         return None
+    if row.kind == "user-input":
+        return TranscriptMessage(ordinal=row.ordinal, message=_user_message(input_of(view_id, row)))
     try:
         return TranscriptMessage(ordinal=row.ordinal, message=_decode_message(row.payload))
     except msgspec.DecodeError as error:
@@ -145,6 +150,24 @@ def input_of(view_id: str, row: Row) -> Input:
         return msgspec.json.decode(row.payload, type=Input)
     except msgspec.DecodeError as error:
         raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+
+
+def _user_message(stored: Input) -> UserMessage:
+    return UserMessage(
+        timestamp=stored.timestamp,
+        content=stored.content,
+        images=stored.images,
+        metadata=stored.metadata,
+        presentation=UNSET if stored.presentation is UNSET else _legible(stored.presentation),
+    )
+
+
+def _legible(presentation: Any) -> Presentation:
+    """Read a stored presentation; an unreadable one is ``notice``, ``expanded``."""
+    try:
+        return msgspec.convert(presentation, Presentation)
+    except msgspec.ValidationError:
+        return Presentation(presentation=Style(style="notice"))
 
 
 def answers_input(row: Row | Draft) -> bool:

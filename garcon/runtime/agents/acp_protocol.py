@@ -175,8 +175,8 @@ class AcpConversation:
         for call in self._tools.values():
             if not call.settled:
                 outputs.extend(self._show(call, stamp))
-                call.settled = True
-                outputs.append(_row(call.result(stamp.now, note="The call did not end.")))
+                outputs.append(_row(call.settle(stamp.now, note="The call did not end.")))
+        self._tools.clear()
         self._launch = None
         self._steps = []
         self._questions.clear()
@@ -307,8 +307,7 @@ class AcpConversation:
     def _settle(self, call: ToolCall, stamp: Stamp) -> list[Output]:
         if not call.is_over or call.settled:
             return []
-        call.settled = True
-        return [_row(call.result(stamp.now))]
+        return [_row(call.settle(stamp.now))]
 
     # -- permission
 

@@ -45,6 +45,8 @@ class ToolCall:
         self.title = _text(said.get("title")) or self.title
         self.kind = _text(said.get("kind")) or self.kind
         self.status = _text(said.get("status")) or self.status
+        if self.settled:
+            return  # its rows are written, so nobody would look at more
         if isinstance(said.get("rawInput"), dict) and said["rawInput"]:
             self.input = said["rawInput"]
         if isinstance(said.get("content"), list):
@@ -101,8 +103,17 @@ class ToolCall:
             timestamp=now, tool_id=self.id, raw_name=self.title or self.kind, input=self.input
         )
 
-    def result(self, now: str, *, note: str = "") -> ToolResult:
-        """Return the row that shows how it ended, or `note` for a call that never did."""
+    def settle(self, now: str, *, note: str = "") -> ToolResult:
+        """Return the row that shows how it ended, or `note` for a call that never did.
+
+        What the call said is let go: an output can be large, and a session lives long.
+        """
+        row = self._result(now, note)
+        self.settled = True
+        self.input, self.content, self.output, self.locations = {}, [], None, []
+        return row
+
+    def _result(self, now: str, note: str) -> ToolResult:
         text = "\n".join(filter(None, (_content_text(part) for part in self.content)))
         if not text and isinstance(self.output, str):
             text = self.output

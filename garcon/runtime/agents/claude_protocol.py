@@ -347,7 +347,7 @@ class ClaudeConversation:
         ]
         self._open_tools.clear()
         self._questions.clear()
-        self._launch = None
+        self._launch = self._result = None
         return [*outputs, Emit(RunEnded(outcome=outcome, error=error))]
 
     def _request(self, request: dict[str, Any]) -> Output:

@@ -90,7 +90,21 @@ class ParseTests(SynchronousTestCase):
             ("start", "-x"),
             ("list", "agents", "--json=1"),
         ):
-            self.refused(*words)
+            self.assertIn(next(word for word in words if word[0] == "-")[:6], self.refused(*words))
+
+    def test_what_was_nearly_right_is_suggested(self) -> None:
+        """A slip of the finger is told from text that begins with a dash."""
+        for words, hint in (
+            (("start", "--agnet", "a", "hello"), "did you mean --agent?"),
+            (("start", "--permission", "plan", "hello"), "did you mean --permissions?"),
+            (("start", "-x"), "put -- before text"),
+            (("executor", "show", "-x"), "try `garcon executor show --help`"),
+            (("--confg-dir", "/r", "start"), "did you mean --config-dir?"),
+            (("strat", "hello"), "did you mean start?"),
+            (("executor", "creat"), "did you mean executor create?"),
+            (("zzz",), "try `garcon --help`"),
+        ):
+            self.assertIn(hint, self.refused(*words))
 
     def test_operands_are_counted(self) -> None:
         """Exactly what a command names, except for an open-ended prompt."""
@@ -109,6 +123,11 @@ class ParseTests(SynchronousTestCase):
             ("--", "start"),
         ):
             self.refused(*words)
+        self.assertTrue(self.refused("resume", "c").endswith("needs a prompt"))
+        self.assertTrue(self.refused("executor", "show").endswith("needs an id"))
+        self.assertTrue(
+            self.refused("permission-decision", "c", "o").endswith("needs one of: allow, deny")
+        )
 
     def test_help_wins_over_what_is_missing(self) -> None:
         """Help and version need nothing else, but a wrong option is still wrong."""
@@ -134,6 +153,19 @@ class HelpTests(SynchronousTestCase):
             for option in command.options:
                 self.assertIn(option.name, text)
             self.assertTrue(all(len(line) <= 110 for line in text.splitlines()), text)
+
+    def test_what_is_needed_is_called_so(self) -> None:
+        """Nobody has to leave out an option to learn that it may not be left out."""
+        for words, names in (
+            ("start", ("--agent", "--model")),
+            ("wait", ("--turn",)),
+            ("permission-decision", ("--run", "--server-instance")),
+            ("executor create", ("--label", "--direction")),
+            ("executor wait", ("--ready",)),
+            ("resume", ()),
+        ):
+            needed = [o.name for o in COMMANDS[words].options if o.help.endswith("; needed")]
+            self.assertEqual(list(names), needed, words)
 
     def test_cli_access_is_called_what_it_is(self) -> None:
         """Wherever executors are granted something, help says that it means command execution."""

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import os
+
+from attrs import define, field
+from autobahn.twisted.websocket import WebSocketServerFactory
+from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-defined]  # native or not
 from msgspec import Raw
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import BadMessage
 from garcon.link import frames
-from garcon.link.websocket import _begins, _framed, _unframed
+from garcon.link.websocket import (
+    _OPTIONS,
+    _SMALL,
+    LaneServerProtocol,
+    _begins,
+    _framed,
+    _masked,
+    _unframed,
+)
+from garcon.link.wire import IWire
 
 SIZES = (1, 125, 126, 127, 65_535)
 
@@ -65,6 +81,14 @@ class Framing(SynchronousTestCase):
             (b"\x82\x7f\x00", False),
         ):
             self.assertFalse(_begins(data, 0, masked), data)
+
+    def test_small_records_are_masked_as_autobahn_does(self) -> None:
+        """On both sides of the size from which its native masker is used."""
+        for size in (1, 2, 3, 4, 5, 125, 126, _SMALL, _SMALL + 1):
+            mask, record = os.urandom(4), os.urandom(size)
+            theirs = create_xor_masker(mask, size).process(record)
+            self.assertEqual(_masked(record, mask), theirs)
+            self.assertEqual(_masked(theirs, mask), record)
 
     def test_everything_else_is_left_to_autobahn(self) -> None:
         """Incomplete, wrongly masked, fragmented, text, control, empty and oddly long frames."""
@@ -129,3 +153,138 @@ class LargeFrames(SynchronousTestCase):
             b"x" * 9_000,
         ):
             self.assertRaises(BadMessage, frames.decode, text)
+
+
+class Socket(StringTransport):
+    """A transport as a lane's protocol needs it."""
+
+    disconnected = False
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """There is no Nagle here."""
+
+    def registerProducer(self, producer: object, streaming: bool) -> None:
+        """Nothing is ever full here."""
+
+    def unregisterProducer(self) -> None:
+        """Likewise."""
+
+    def abortConnection(self) -> None:
+        """Drop it."""
+        self.disconnected = True
+
+
+@define(eq=False)
+class Records:
+    """Keeps what a lane was given."""
+
+    taken: list[bytes] = field(factory=list)
+
+    def wire_opened(self, wire: IWire) -> None:
+        """See `IWireUser`."""
+
+    def record_received(self, record: bytes) -> None:
+        """See `IWireUser`."""
+        self.taken.append(record)
+
+
+def _opened() -> tuple[LaneServerProtocol, Records]:
+    factory = WebSocketServerFactory(reactor=Clock())
+    factory.setProtocolOptions(webStatus=False, **_OPTIONS)
+    lane, records = LaneServerProtocol(), Records()
+    lane.factory, lane.user, lane.close_time = factory, records, 1.0
+    socket = Socket()
+    lane.makeConnection(socket)
+    lane.dataReceived(
+        b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    socket.clear()
+    return lane, records
+
+
+def _frame(first: int, payload: bytes, length: bytes) -> bytes:
+    """Return a masked frame whose first byte and form of length are given."""
+    mask = b"\x01\x02\x03\x04"
+    return bytes((first,)) + length + mask + _masked(payload, mask)
+
+
+class Stream(SynchronousTestCase):
+    """Records between frames that only Autobahn knows, however the network cuts them."""
+
+    BEFORE, PARTS, LONG, AFTER = b"before", (b"in ", b"two"), b"l" * 126, b"after"
+    SENT = b"".join(
+        (
+            _framed(BEFORE, True),
+            _frame(0x02, PARTS[0], b"\x83"),
+            _frame(0x89, b"ping", b"\x84"),
+            _frame(0x80, PARTS[1], b"\x83"),
+            _framed(LONG, True),
+            _frame(0x8A, b"", b"\x80"),
+            _framed(AFTER, True),
+        )
+    )
+    TAKEN = (BEFORE, b"".join(PARTS), LONG, AFTER)
+
+    def test_cut_at_every_byte(self) -> None:
+        """Order and content are the same at each place of one cut, and of a second a little on."""
+        for cut in range(1, len(self.SENT)):
+            for further in (1, 3, len(self.SENT)):
+                lane, records = _opened()
+                lane.dataReceived(self.SENT[:cut])
+                lane.dataReceived(self.SENT[cut : cut + further])
+                if rest := self.SENT[cut + further :]:
+                    lane.dataReceived(rest)
+                self.assertEqual(tuple(records.taken), self.TAKEN, (cut, further))
+
+    def test_byte_by_byte(self) -> None:
+        """The smallest pieces there can be."""
+        lane, records = _opened()
+        for at in range(len(self.SENT)):
+            lane.dataReceived(self.SENT[at : at + 1])
+        self.assertEqual(tuple(records.taken), self.TAKEN)
+
+    def test_sizes(self) -> None:
+        """Every form of length, whole and in two pieces; one byte more than a record may have ends
+        the connection.
+        """
+        for size in SIZES:
+            record = bytes(n % 251 for n in range(size))
+            frame = _framed(record, True)
+            for cut in (len(frame), len(frame) - 1, 1, 2, 3, 7):
+                lane, records = _opened()
+                lane.dataReceived(frame[:cut])
+                if cut < len(frame):
+                    lane.dataReceived(frame[cut:])
+                self.assertEqual(records.taken, [record])
+        lane, records = _opened()
+        long = _frame(0x82, b"x" * 65_536, b"\xff" + (65_536).to_bytes(8, "big"))
+        lane.dataReceived(_framed(b"before", True) + long + _framed(b"after", True))
+        self._assert_ended(lane, records)
+
+    def test_autobahn_ends_what_is_wrong(self) -> None:
+        """What came before it is taken, and nothing that comes after."""
+        for wrong in (
+            _frame(0x82, b"record", b"\xfe\x00\x06"),
+            _frame(0x82, b"record", b"\xff" + (6).to_bytes(8, "big")),
+            _frame(0xC2, b"record", b"\x86"),
+            _frame(0x80, b"record", b"\x86"),
+            _framed(b"record", False),
+        ):
+            lane, records = _opened()
+            lane.dataReceived(_framed(b"before", True) + wrong + _framed(b"after", True))
+            self._assert_ended(lane, records)
+
+    def test_text_is_no_record(self) -> None:
+        """The connection is dropped."""
+        lane, records = _opened()
+        lane.dataReceived(_framed(b"before", True) + _frame(0x81, b"text", b"\x84"))
+        self.assertEqual(records.taken, [b"before"])
+        self.assertTrue(lane.transport.disconnected)
+
+    def _assert_ended(self, lane: LaneServerProtocol, records: Records) -> None:
+        self.assertEqual(records.taken, [b"before"])
+        socket = lane.transport
+        self.assertTrue(
+            socket.disconnecting or socket.disconnected or socket.value()[:1] == b"\x88"
+        )

@@ -183,7 +183,7 @@ class CommandTests(SynchronousTestCase):
             "executor", "update", executor_id, "--label", "Bin", "--allow-controller-cli", "true"
         )
         self.assertIn("label: Bin\n", updated.out)
-        self.assertIn("cli access: yes\n", updated.out)
+        self.assertIn("cli access: yes (its account may run commands on every", updated.out)
         self.assertIn("command execution", updated.err)
         disabled = self.garcon("executor", "disable", executor_id, "--json").json
         self.assertFalse(disabled["enabled"])

@@ -151,6 +151,7 @@ class SelectionTests(DiscoveryCase):
         self.worker.publish(self.root, "executor", STARTED + 1)
         self.worker.double.stop()
         self.assert_refused("runtime verification: cannot reach Garcon")
+        self.assert_refused("was left by a worker that seems to have crashed; start it again")
         self.assertEqual([], self.controller.double.asked)
 
     def test_empty_variables_are_unset(self) -> None:

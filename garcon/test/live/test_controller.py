@@ -593,5 +593,6 @@ class TwistdTests(ControllerCase):
             taken.listen()
             service = self.twistd(port=taken.getsockname()[1])
             self.assertEqual(service.process.wait(20), 1)
-        self.assertIn("Failed to start server", service.output.text())
+        (line,) = service.output.text().splitlines()
+        self.assertIn("Failed to start server", line)
         self.assertFalse((service.config / "runtime.json").exists())

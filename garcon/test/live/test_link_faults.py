@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,7 @@ class Certificates(Linked):
     settings = shorter(redial_delays=(0.0, 30.0))
     names: tuple[str, ...] = ("localhost", "127.0.0.1")
     has_names = True
+    age = timedelta()
 
     @returns_deferred
     async def setUp(self) -> None:  # type: ignore[override]  # trial waits for it
@@ -185,7 +187,9 @@ class Certificates(Linked):
 
     def make_tls(self) -> tuple[Any, Trust]:
         self.authority = make_authority(Path(self.mktemp()))
-        certificate, key = self.authority.issue(*self.names, alternative_names=self.has_names)
+        certificate, key = self.authority.issue(
+            *self.names, alternative_names=self.has_names, age=self.age
+        )
         return load_pair(str(certificate), str(key)), Trust.from_environment(
             str(self.authority.certificate), ""
         )
@@ -237,7 +241,21 @@ class Certificates(Linked):
     async def test_an_unknown_authority_is_refused(self) -> None:
         """The platform does not know a private authority."""
         self.prepare(trust=Trust.from_environment(None, None))
-        await self.refused("certificate verify failed")
+        await self.refused("authority that is not trusted here")
+
+    @returns_deferred
+    async def test_an_expired_certificate_is_refused_as_such(self) -> None:
+        """Who has to renew one must not look for a missing authority."""
+        self.age = timedelta(days=30)
+        self.prepare()
+        await self.refused("the server's certificate has expired")
+
+    @returns_deferred
+    async def test_a_certificate_of_tomorrow_is_refused_as_such(self) -> None:
+        """One of the two clocks is wrong, and that is said."""
+        self.age = timedelta(days=-30)
+        self.prepare()
+        await self.refused("not valid yet")
 
     @returns_deferred
     async def test_the_right_address_is_accepted(self) -> None:

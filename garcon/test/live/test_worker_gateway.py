@@ -51,6 +51,40 @@ class Gateway(FleetTestCase):
         )
         self.assertEqual(self.outcome("/files/tree", self.instance), (403, "CLI_ACCESS_DENIED"))
 
+    def test_both_endpoints_answer_alike(self) -> None:
+        """Statuses, bodies and errors of the application are the same through either."""
+        direct = read(self.controller.config / "runtime.json", "controller")
+        chat, turn = self.fleet.garcon(
+            self.controller,
+            *("start-async", "--agent", "scripted", "--model", "scripted", "say here"),
+        ).handle()
+        self.fleet.garcon(self.controller, "wait", chat, "--turn", turn)
+        for path in (
+            "/executors",
+            "/models?executorId=local",
+            f"/models?executorId={self.executor_id}&agent=scripted",
+            "/models?executorId=local&agent=none",
+            "/app/settings",
+            "/preambles",
+            "/chats",
+            f"/chats/snapshot?chatId={chat}&limit=5",
+            f"/chats/snapshot?chatId={chat}&limit=x",
+            f"/chats/messages?chatId={chat}&limit=5",
+            f"/chats/turn-receipt?chatId={chat}&turnId={turn}",
+            f"/chats/turn-receipt?chatId={chat}&turnId=none",
+            "/chats/snapshot?chatId=1753000000000000&limit=1",
+        ):
+            answers = []
+            for descriptor in (direct, self.descriptor):
+                headers = {
+                    "Authorization": f"Bearer {descriptor.local_capability}",
+                    "X-Garcon-Server-Instance": self.instance,
+                }
+                status, body = ask(descriptor, "/api/v1" + path, headers)
+                body.pop("observedAt", None)
+                answers.append((status, body))
+            self.assertEqual(answers[0], answers[1], path)
+
     def test_capabilities_are_local_to_their_endpoint(self) -> None:
         """Neither endpoint takes the other one's capability."""
         controller = read(self.controller.config / "runtime.json", "controller")

@@ -101,6 +101,13 @@ class PublishTests(SynchronousTestCase):
         write_private(self.path, b"{")
         self.assertFalse(remove_if_ours(self.path, a_descriptor().instance_id))
 
+    def test_ours_is_removed_whatever_its_mode(self) -> None:
+        """Somebody opened it to others; the capability in it must not stay behind."""
+        publish(self.path, a_descriptor())
+        os.chmod(self.path, 0o644)
+        self.assertTrue(remove_if_ours(self.path, a_descriptor().instance_id))
+        self.assertFalse(self.path.exists())
+
     def test_clearing_removes_whatever_is_there(self) -> None:
         """A predecessor's file goes, malformed or absent as it may be; failing to is fatal."""
         clear(self.path)

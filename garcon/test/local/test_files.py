@@ -77,6 +77,12 @@ class WriteTests(SynchronousTestCase):
         self.assertEqual(0o755, stat.S_IMODE(self.folder.stat().st_mode))
         self.assertEqual(0o700, stat.S_IMODE((self.folder / "new").stat().st_mode))
 
+    def test_parents_are_private_too(self) -> None:
+        """A worker makes the config root on its way to its own folder."""
+        private_directory(self.folder / "root" / "executor")
+        for name in ("root", "root/executor"):
+            self.assertEqual(0o700, stat.S_IMODE((self.folder / name).stat().st_mode), name)
+
     def test_removing(self) -> None:
         """Removing says whether there was anything."""
         write_private(self.path, b"x")

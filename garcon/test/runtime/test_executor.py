@@ -286,6 +286,21 @@ class Sessions(RuntimeCase):
         self.assertEqual(len(self.agent.sessions[7].closed), 1)
         self.assertEqual(len(self.agent.sessions[3].closed), 0)
 
+    def test_limit_holds_for_launches_at_once(self) -> None:
+        """A place that one launch waits for may go to another; neither gets a second one."""
+        for number in range(SESSIONS):
+            self.successResultOf(self.begin(chat_id=f"{number:016}")[2])
+        idle = self.agent.sessions[0]
+        idle.end()
+        idle.slow_to_close = True
+        _, _, waiting = self.begin(chat_id="8" * 16)
+        self.assertNoResult(waiting)
+        self.successResultOf(self.begin(chat_id="9" * 16)[2])
+        idle.closed[0].callback(None)
+        refusal = self.failureResultOf(waiting, GarconError).value
+        self.assertIn(f"{SESSIONS} agent sessions", refusal.text)
+        self.assertEqual(len(self.agent.sessions), SESSIONS + 1)
+
 
 class Running(RuntimeCase):
     def test_abort_interrupts(self) -> None:

@@ -50,6 +50,8 @@ class Inspection(SynchronousTestCase):
         (self.base / "out").symlink_to(self.outside)
         for path in ("..", "/", str(self.outside), str(self.outside / "gone"), "out", "out/gone"):
             self.assertEqual(self.refusal(path), ("PROJECT_PATH_OUTSIDE_BASE", 403), path)
+        error = self.assertRaises(GarconError, inspect, "/", str(self.base))
+        self.assertIn(f"directory, {self.base}.", error.text)
 
     def test_missing_and_wrong_kinds(self) -> None:
         """What is not there, cannot be followed, or is no directory."""

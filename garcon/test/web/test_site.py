@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
+from sys import getrefcount
 
 from attrs import define, field
 from twisted.internet.address import IPv4Address
@@ -587,6 +589,28 @@ class SlowReaderTests(DoorCase):
         self.assertTrue(self.transport.aborted)
         self.lose()
         self.assertEqual(self.policy.released, ["/"])
+
+    def test_a_reader_that_leaves_leaves_no_body_behind(self) -> None:
+        """It is free at once, not when the collector next looks: bodies are large and few."""
+        body = bytes(1_000)
+        self.reply = lambda incoming: succeed(Outgoing(200, body))
+        self.transport.write = lambda data: self.channel.pauseProducing()  # type: ignore[method-assign]
+        gc.disable()
+        self.addCleanup(gc.enable)
+        alone = getrefcount(body)
+        self.send("GET / HTTP/1.1", "Host: h")
+        self.assertGreater(getrefcount(body), alone)
+        self.channel.stopProducing()  # as the transport does first
+        self.lose()
+        self.assertEqual(getrefcount(body), alone)
+
+    def test_a_sender_that_leaves_leaves_no_body_behind(self) -> None:
+        """Nor does what it sent stay with the connection's remains."""
+        self.reply = lambda incoming: Deferred()
+        self.send("POST / HTTP/1.1", "Host: h", "Content-Length: 10", body=b"0123456789")
+        (request,) = self.channel.requests
+        self.lose()
+        self.assertNotIn(self.answered[0], vars(request).values())
 
     def test_a_reader_that_never_takes_the_last_step_is_cut_off(self) -> None:
         """The end of an answer is waited for as long as the rest."""

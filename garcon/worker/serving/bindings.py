@@ -28,6 +28,7 @@ from garcon.contract.runs import (
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError, LimitExceeded, validation
 from garcon.runtime.interfaces import IRunSink
+from garcon.worker.serving.cutting import cut_event
 from garcon.worker.serving.relay import Relay
 
 OUTPUT_LOST = RunFailure(
@@ -134,9 +135,12 @@ class Binding:
     def _publish(self, event: RelayedEvent) -> None:
         if not self.is_open:
             return
-        kept = self._relay.publish(
+        content: bytes | None = msgspec.json.encode(event)
+        if content is not None and len(content) > self._relay.largest:
+            content = cut_event(event, self._relay.largest)
+        kept = content is not None and self._relay.publish(
             self.binding_id,
-            msgspec.json.encode(event),
+            content,
             is_row=isinstance(event, RowProduced),
             is_last=isinstance(event, RunEnded),
         )

@@ -28,6 +28,11 @@ class Relay:
     _retry_after: float = RETRY
     _retry: IDelayedCall | None = None
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest event that can be sent."""
+        return self._backlog.largest
+
     def open(self, binding_id: str) -> None:
         """Start the stream of a binding, numbered from 1."""
         self._backlog.open(binding_id)

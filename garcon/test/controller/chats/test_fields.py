@@ -71,6 +71,7 @@ class FieldTests(SynchronousTestCase):
         for wrong in ("0", "-1", "+1", " 1", "1.0", "", "x"):
             self.refused(fields.positive, wrong, "x")
         self.assertEqual(fields.natural("0", "x"), 0)
+        self.assertEqual(fields.positive("9" * 30, "x"), 10**30 - 1)
 
     def test_presentations(self) -> None:
         """A style, custom ones with their colours, a title of one line."""

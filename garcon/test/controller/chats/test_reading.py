@@ -7,15 +7,19 @@ from typing import Any
 
 import msgspec
 from msgspec import structs
+from twisted.internet.defer import Deferred
 
 from garcon.contract import operations
 from garcon.contract.chats import History
 from garcon.contract.limits import TITLE_BYTES
 from garcon.contract.messages import ErrorMessage
 from garcon.contract.runs import RowProduced
-from garcon.store.records import PutChat
+from garcon.errors import GarconError
+from garcon.store.interfaces import IStore
+from garcon.store.records import PutChat, Row
 from garcon.test.controller.chats.cast import CHAT, INSTANCE, OTHER, WORKER, ChatsTestCase, Said
 from garcon.testing.fake_runtime import AT
+from garcon.testing.memory_store import MemoryStore
 
 FENCED = {"kind": "degraded", "errorCode": "LEDGER_FENCED", "retryable": False}
 
@@ -70,6 +74,16 @@ class ListTests(ChatsTestCase):
         self.restart()
         self.assertEqual(self.listed()[0]["preview"], entry["preview"])
         self.assertEqual(self.listed()[0]["activity"], entry["activity"])
+
+    def test_an_input_without_text_keeps_the_preview(self) -> None:
+        """It moves the time only; so does a blank reply."""
+        view = self.started()
+        self.run_chat(view, command="", images=[{"data": "data:image/png;base64,AAAA"}])
+        self.local.last.say("  ")
+        [entry] = self.listed()
+        self.assertEqual(entry["preview"]["lastMessage"], "hi")
+        self.restart()
+        self.assertEqual(self.listed()[0]["preview"], entry["preview"])
 
     def test_reading_changes_nothing(self) -> None:
         """Neither markers nor titles, tags or modes."""
@@ -190,6 +204,20 @@ class SnapshotTests(ChatsTestCase):
         self.assertEqual(body["transcript"]["lastOrdinal"], 4)
         self.assertRegex(body["observedAt"], r"^2026-01-02T03:04:05\.\d{3}Z$")
 
+    def test_without_a_known_view_the_feed_is_pending(self) -> None:
+        """Its view is named by the ownership epoch; the transcript is unavailable."""
+        self.started()
+        record = structs.replace(
+            self.successResultOf(self.store.load())[0].record, chat_id=OTHER, project_path="/"
+        )
+        self.successResultOf(self.store.write([PutChat(record)]))
+        self.restart()
+        body = self.snapshot(OTHER).body
+        self.assertEqual(body["transcript"]["availability"], "unavailable")
+        epoch = body["chat"]["agentOwnershipEpoch"]
+        self.assertEqual(body["transientFeed"]["transcriptViewId"], f"pending:{epoch}")
+        self.assertEqual(self.messages(OTHER).body["historyState"], FENCED)
+
     def test_unknown_and_malformed_ids(self) -> None:
         """404 and 400."""
         self.assertEqual(self.snapshot(OTHER).failure, (404, "SESSION_NOT_FOUND", False))
@@ -199,6 +227,66 @@ class SnapshotTests(ChatsTestCase):
         """Whatever it answers."""
         for chat_id in (CHAT, "x"):
             self.assertEqual(self.snapshot(chat_id).headers["Cache-Control"], "no-store")
+
+
+class SlowStore(MemoryStore):
+    """Its reads wait for `read`, while writes go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_slow = False
+        self.reads: list[tuple[Deferred[list[Row]], str, int, int]] = []
+
+    def read_rows(self, view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+        if not self.is_slow:
+            return super().read_rows(view_id, first, last)
+        self.reads.append((Deferred(), view_id, first, last))
+        return self.reads[-1][0]
+
+    def read(self) -> None:
+        """Let the reads go on."""
+        self.is_slow = False
+        for done, view_id, first, last in self.reads:
+            super().read_rows(view_id, first, last).chainDeferred(done)
+
+
+class OneInstantTests(ChatsTestCase):
+    """What changes while rows are read."""
+
+    def make_store(self) -> IStore:
+        self.slow = SlowStore()
+        return self.slow
+
+    def test_a_snapshot_is_of_one_instant(self) -> None:
+        """It shows no idle chat without the rows of its last turn, and no request beyond them."""
+        self.start()
+        self.local.last.ask("one")
+        self.slow.is_slow = True
+        d = self.ask(operations.SNAPSHOT, query={"chatId": CHAT})
+        self.local.last.ask("two")
+        self.local.last.say("late")
+        self.local.last.finish()
+        self.slow.read()
+        body = self.successResultOf(d).body
+        self.assertEqual(body["processingPhase"], "running")
+        self.assertEqual(body["transcript"]["lastOrdinal"], 2)
+        [row] = body["transientFeed"]["rows"]
+        self.assertEqual(row["transcript"]["afterOrdinal"], 2)
+
+    def test_a_chat_whose_launch_fails_meanwhile_is_unknown(self) -> None:
+        """Its rows are gone, and that is no failure of the store."""
+        self.local.holds_launches = True
+        start = self.ask(operations.START_CHAT, self.start_body())
+        self.slow.is_slow = True
+        reads = [
+            self.ask(operation, query={"chatId": CHAT})
+            for operation in (operations.SNAPSHOT, operations.MESSAGES)
+        ]
+        self.local.last.launched.errback(GarconError("AGENT_FAILED", "no", status=500))
+        self.assertEqual(self.successResultOf(start).status, 500)
+        self.slow.read()
+        for d in reads:
+            self.assertEqual(self.successResultOf(d).failure, (404, "SESSION_NOT_FOUND", False))
 
 
 class ReceiptRouteTests(ChatsTestCase):

@@ -356,10 +356,11 @@ class FailedRunTests(ChatsTestCase):
         self.assertIn("native history", text)
 
     def test_a_launch_of_unknown_outcome_is_told_too(self) -> None:
-        """It may have run."""
+        """It may have run, and its receipt does not deny it."""
         self.local.launch_error = CallError("EXECUTOR_UNAVAILABLE", "lost", outcome="unknown")
-        self.run_chat(self.view)
+        turn = self.run_chat(self.view).body["turnId"]
         self.assertEqual(self.kinds()[-1][1], "transcript-notice")
+        self.assertIn("Whether it began is not known", self.receipt(turn).body["error"])
 
     def test_the_failure_text_is_the_agents(self) -> None:
         """And no assistant row is invented."""

@@ -58,10 +58,17 @@ class StartTests(ChatsTestCase):
         self.assertEqual(self.successResultOf(d).status, 202)
 
     def test_user_rows_carry_only_the_message_identity(self) -> None:
-        """No request id, no turn id; how it is shown is kept apart."""
+        """No request id, no turn id; how it is shown is kept apart, and only where it was said."""
         self.start(userMessagePresentation={"presentation": {"style": "notice"}, "title": "T"})
         [row] = self.messages().body["messages"]
         self.assertEqual(row["message"]["metadata"], {"clientMessageId": "m-start"})
+        self.assertEqual(
+            row["message"]["presentation"],
+            {"presentation": {"style": "notice"}, "title": "T", "bodyDisclosure": "expanded"},
+        )
+        self.start(chatId=OTHER)
+        [row] = self.messages(OTHER).body["messages"]
+        self.assertEqual(set(row["message"]), {"type", "timestamp", "content", "metadata"})
 
     def test_new_chats_come_first(self) -> None:
         """Each at the top of the normal list."""
@@ -149,10 +156,10 @@ class StartTests(ChatsTestCase):
         answer = self.start(executorId=WORKER)
         self.assertEqual(answer.body["chat"]["executorId"], WORKER)
         self.assertEqual((len(self.worker.runs), len(self.local.runs)), (1, 0))
-        self.assertTrue(self.chats.is_busy(WORKER))
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on(WORKER), [CHAT])
+        self.assertEqual(self.chats.running_on("local"), [])
         self.worker.last.finish()
-        self.assertFalse(self.chats.is_busy(WORKER))
+        self.assertEqual(self.chats.running_on(WORKER), [])
 
 
 class RefusedStartTests(ChatsTestCase):
@@ -269,7 +276,7 @@ class FailedLaunchTests(ChatsTestCase):
         self.assertEqual(self.listed(), [])
         self.assertEqual(self.messages().status, 404)
         self.assertEqual(self.snapshot().status, 404)
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on("local"), [])
         self.assertEqual(self.successResultOf(self.store.load()), [])
 
     def test_leaves_nothing_but_a_failed_receipt(self) -> None:
@@ -306,12 +313,16 @@ class FailedLaunchTests(ChatsTestCase):
             "EXECUTOR_UNAVAILABLE", "lost", outcome="unknown", status=503, retryable=True
         )
         body = self.start_body()
-        self.assertEqual(
-            self.asked(operations.START_CHAT, body).failure, (500, "INTERNAL_ERROR", False)
-        )
+        refused = self.asked(operations.START_CHAT, body)
+        self.assertEqual(refused.failure, (500, "INTERNAL_ERROR", False))
+        self.assertEqual(refused.body["details"], "OUTCOME_UNKNOWN")
+        self.assertIn("Whether it began is not known", refused.body["error"])
         self.assertGone()
         self.local.launch_error = None
-        self.assertEqual(self.asked(operations.START_CHAT, body).body["status"], "duplicate")
+        again = self.asked(operations.START_CHAT, body).body
+        self.assertEqual(again["status"], "duplicate")
+        receipt = self.receipt(again["turnId"]).body
+        self.assertEqual((receipt["state"], receipt["error"]), ("failed", refused.body["error"]))
         self.assertEqual(self.local.runs, [])
 
     def test_twenty_seconds_are_enough(self) -> None:

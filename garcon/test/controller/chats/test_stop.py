@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from twisted.internet.defer import CancelledError
 from zope.interface import implementer
 
 from garcon.contract import operations
 from garcon.controller.chats.interfaces import IChatObserver
-from garcon.errors import GarconError, LaneLost
+from garcon.errors import CallError, GarconError, LaneLost
 from garcon.store.records import ChatRecord, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
 
@@ -340,7 +341,7 @@ class ShutDownTests(ChatsTestCase):
         self.assertRefused()
         self.clock.advance(0.1)
         self.successResultOf(d)
-        self.assertFalse(self.chats.is_busy("local"))
+        self.assertEqual(self.chats.running_on("local"), [])
 
     def test_a_start_that_launches_is_rolled_back(self) -> None:
         """Its caller hears that the controller stops."""
@@ -350,6 +351,54 @@ class ShutDownTests(ChatsTestCase):
         self.assertEqual(self.successResultOf(start).failure, (503, "SERVER_SHUTTING_DOWN", True))
         self.restart()
         self.assertEqual([chat["id"] for chat in self.listed()], [CHAT])
+
+    def test_a_start_that_may_have_begun_is_not_denied(self) -> None:
+        """It is rolled back too, but its caller hears that it may have run."""
+        lost = CallError("EXECUTOR_UNAVAILABLE", "given up", outcome="unknown")
+        self.local.holds_launches = True
+        self.local.cancelled_launch = lost
+        start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        self.successResultOf(self.chats.shut_down())
+        answer = self.successResultOf(start)
+        self.assertEqual(answer.failure, (500, "INTERNAL_ERROR", False))
+        self.assertIn("Whether it began is not known", answer.body["error"])
+
+    def test_a_start_that_is_being_kept_ends_without_a_launch(self) -> None:
+        """Its chat leaves again before the controller does: what is refused is not there."""
+        self.memory.held = True
+        start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        d = self.chats.shut_down()
+        self.assertNoResult(d)
+        self.memory.release()
+        self.successResultOf(d)
+        self.assertEqual(self.successResultOf(start).failure, (503, "SERVER_SHUTTING_DOWN", True))
+        self.assertEqual(len(self.local.runs), 1)
+        self.restart()
+        self.assertEqual([chat["id"] for chat in self.listed()], [CHAT])
+
+    def test_a_run_that_is_being_kept_is_interrupted(self) -> None:
+        """It is accepted, since its input is durable, and never launched."""
+        self.memory.held = True
+        run = self.ask(operations.RUN_CHAT, self.run_body(self.view))
+        d = self.chats.shut_down()
+        self.memory.release()
+        self.successResultOf(d)
+        answer = self.successResultOf(run)
+        self.assertEqual(answer.status, 202)
+        self.assertEqual(self.receipt(answer.body["turnId"]).body["state"], "interrupted")
+        self.assertEqual(len(self.local.runs), 1)
+
+    def test_commands_have_one_second_more(self) -> None:
+        """One that waits for something else does not hold the end up."""
+        self.memory.held = True
+        start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        d = self.chats.shut_down()
+        self.clock.advance(0.9)
+        self.assertNoResult(start)
+        self.clock.advance(0.1)
+        self.failureResultOf(start, CancelledError)
+        self.memory.release()
+        self.successResultOf(d)
 
     def test_waits_until_every_row_is_durable(self) -> None:
         """Rows on their way are not lost."""

@@ -35,16 +35,16 @@ INSTANCE = "controller-instance"
 @implementer(IExecutorUse)
 @define(eq=False)
 class Use:
-    """The chats' side: what is busy is what the test says."""
+    """The chats' side: what runs where is what the test says."""
 
-    busy: set[str] = field(factory=set)
+    busy: dict[str, list[str]] = field(factory=dict)
     changes: list[str] = field(factory=list)
 
     def availability_changed(self, executor_id: str) -> None:
         self.changes.append(executor_id)
 
-    def is_busy(self, executor_id: str) -> bool:
-        return executor_id in self.busy
+    def running_on(self, executor_id: str) -> list[str]:
+        return self.busy.get(executor_id, [])
 
 
 @implementer(IRunSink)

@@ -140,7 +140,8 @@ class PublicBaseTests(ExecutorsCase):
         base = "http://10.0.0.1:1/"
         answer = self.ask(operations.CREATE_EXECUTOR, body, base_url=base)
         self.refused(answer, 400, "VALIDATION_FAILED")
-        self.assertIn("--no-tls true", answer[1]["error"])
+        for way_out in ("--no-tls true", "--public-url", "--advertise-url"):
+            self.assertIn(way_out, answer[1]["error"])
         body_ = body | {"noTls": True}
         _, created = self.ask(operations.CREATE_EXECUTOR, body_, base_url=base)
         self.assertTrue(created["connectionUrl"].startswith("ws://10.0.0.1:1/executor/"))
@@ -259,7 +260,7 @@ class UpdateTests(ExecutorsCase):
 
     def test_busy_executors_keep_their_connector(self) -> None:
         """Whatever replaces it needs an idle executor: 409, not retryable, nothing changed."""
-        self.use.busy.add(self.executor_id)
+        self.use.busy[self.executor_id] = ["1234567890123456"]
         link = self.links[self.executor_id]
         url = f"wss://h/x#secret={SECRET}"
         for body in (
@@ -281,9 +282,17 @@ class UpdateTests(ExecutorsCase):
         self.refused(answer, 409, "EXECUTOR_IN_USE")
         self.assertEqual(link.closed, [])
 
+    def test_the_refusal_names_the_chats(self) -> None:
+        """At most three of them, since nothing but their ids leads to them."""
+        ids = [str(1234567890123450 + n) for n in range(4)]
+        for count, words in ((1, ids[0]), (3, ", ".join(ids[:3])), (4, f"{ids[2]} and 1 more")):
+            self.use.busy[self.executor_id] = ids[:count]
+            _, answer = self.update(self.executor_id, enabled=False)
+            self.assertIn(f"{words}; stop it first", answer["error"])
+
     def test_what_needs_no_idleness(self) -> None:
         """Label, grants, and the advertised address of an inbound executor; the link stays."""
-        self.use.busy.add(self.executor_id)
+        self.use.busy[self.executor_id] = ["1234567890123456"]
         self.updated(self.executor_id, label="new")
         self.updated(self.executor_id, allowControllerCli=True)
         self.updated(self.executor_id, allowExecutorManagement=True)
@@ -297,7 +306,7 @@ class UpdateTests(ExecutorsCase):
         """It is another machine, perhaps."""
         url = f"wss://h/x#secret={SECRET}"
         other = self.create("out", direction="controller-connects", connectionUrl=url)
-        self.use.busy.add(other)
+        self.use.busy[other] = ["1234567890123456"]
         edit = {
             "direction": "controller-connects",
             "noTls": False,

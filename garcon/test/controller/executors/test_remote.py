@@ -153,13 +153,20 @@ class LaunchTests(RemoteCase):
         self.assertEqual(self.generation.made()[1:], ["producers.bind", "producers.close"])
 
     def test_cancelling_aborts(self) -> None:
-        """As the interface promises."""
+        """As the interface promises; that it may have begun is not hidden."""
         d = self.begin()
         start = self.generation.waiting(rpc.START)
         d.cancel()
-        self.failureResultOf(d, CancelledError)
+        self.assertEqual(self.failed(d).outcome, "unknown")
         self.assertTrue(start.is_cancelled)
         self.generation.waiting(rpc.CANCEL_LAUNCH)
+
+    def test_cancelling_before_the_start_was_sent(self) -> None:
+        """Then it is a cancellation and nothing else."""
+        d = self.runtime.launch(launch(), self.sink)
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        self.assertNotIn("execution.abort", self.generation.made())
         self.clock.advance(30)
         self.assertEqual(self.sink.events, [])
 

@@ -475,6 +475,16 @@ class MutationTests(DoorCase):
         self.assertEqual(self.door.under_way(), [])
         self.assertEqual(transport.value(), b"")
 
+    def test_a_mutation_that_is_cut_short_may_have_been_done(self) -> None:
+        """Only the end of the process cancels one, and it says no more than it knows."""
+        self.reply = Deferred()
+        _, transport = self.begin("POST", f"{PATH}/chats/stop", body=self.STOP)
+        for work in self.door.under_way():
+            work.cancel()
+        answer = transport.value()
+        self.assertTrue(answer.startswith(b"HTTP/1.1 500 "), answer)
+        self.assertIn(b"it may have been done", answer)
+
     def test_a_mutation_answers_who_waits(self) -> None:
         """The ordinary case."""
         work = self.reply = Deferred()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.contract.messages import Presentation, Style, UserMessage
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft
 from garcon.controller.transcripts.transcript import Transcript
@@ -41,6 +42,14 @@ class TranscriptTests(SynchronousTestCase):
         self.append(wrote("a"), rows.session(AT, "s"), said(), ended("finished"))
         self.assertEqual(self.transcript.last_ordinal, 4)
         self.assertEqual(self.ordinals(), [1, 3])
+
+    def test_an_unreadable_presentation_reads_as_a_notice(self) -> None:
+        """Expanded, and the rest of the row is what it was."""
+        self.append(rows.user_input(AT, "a", [], "m", {"presentation": {"style": "loud"}}))
+        [one] = self.successResultOf(self.transcript.page(1)).messages
+        assert isinstance(one.message, UserMessage)
+        self.assertEqual(one.message.content, "a")
+        self.assertEqual(one.message.presentation, Presentation(presentation=Style("notice")))
 
     def test_a_page_covers_raw_rows(self) -> None:
         """A page of two raw rows may show one message or none; the cursor goes on."""

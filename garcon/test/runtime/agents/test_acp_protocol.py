@@ -345,6 +345,21 @@ class Rows(AcpCase):
             ],
         )
 
+    def test_a_call_that_is_over_is_let_go(self) -> None:
+        """Its output can be large, and the session lives on; a late word of it changes nothing."""
+        self.converse()
+        self.prompt()
+        output = [{"type": "content", "content": {"type": "text", "text": "much"}}]
+        self.update("tool_call", toolCallId="t", kind="execute", rawInput={"command": "ls"})
+        self.update("tool_call_update", toolCallId="t", status="completed", content=output)
+        self.assertEqual(self.taken.story(), ["BashToolUse: ls", "result: much"])
+        (call,) = self.conversation._tools.values()
+        self.assertEqual((call.input, call.content, call.output), ({}, [], None))
+        self.update("tool_call_update", toolCallId="t", status="failed", content=output)
+        self.assertEqual((self.taken.story(), call.content), ([], []))
+        self.answer({"stopReason": "end_turn"})
+        self.assertEqual(self.conversation._tools, {})
+
     def test_call_is_put_together_from_all_that_is_said(self) -> None:
         """Missing members keep their value, and an update may come first."""
         self.update("tool_call_update", toolCallId="t", title="Edit a", kind="edit")

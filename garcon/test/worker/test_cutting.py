@@ -1,0 +1,90 @@
+"""Events that no message of the link could hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.contract.messages import AssistantMessage, BashToolUse, ToolResult
+from garcon.contract.runs import (
+    PermissionRequested,
+    RowProduced,
+    RunEnded,
+    RunEvent,
+    RunFailure,
+)
+from garcon.worker.serving.cutting import cut_event
+
+NOW = "2026-01-01T00:00:00.000Z"
+LIMIT = 1_000
+
+
+def said(text: str) -> RowProduced:
+    return RowProduced(message=AssistantMessage(timestamp=NOW, content=text))
+
+
+class CuttingTests(SynchronousTestCase):
+    def cut(self, event: RunEvent, limit: int = LIMIT) -> Any:
+        """Cut an event; it stays within the limit, uses it, and is still an event."""
+        content = cut_event(event, limit)
+        assert content is not None
+        self.assertLessEqual(len(content), limit)
+        self.assertGreater(len(content), limit - 50)
+        return msgspec.json.decode(content, type=RunEvent)
+
+    def test_what_fits_is_untouched(self) -> None:
+        """Up to the limit exactly."""
+        event = said("x" * 100)
+        whole = msgspec.json.encode(event)
+        self.assertEqual(cut_event(event, len(whole)), whole)
+
+    def test_a_long_text_loses_its_end_and_says_so(self) -> None:
+        """The beginning is what a reader needs most, and the count adds up."""
+        text = "x" * 5_000
+        cut = self.cut(said(text)).message.content
+        beginning, _, note = cut.partition("\n[Cut here: ")
+        self.assertEqual(set(beginning), {"x"})
+        self.assertIn(f"{5_000 - len(beginning)} more characters", note)
+
+    def test_the_encoded_size_counts(self) -> None:
+        """Controls and letters beyond ASCII take more bytes than they are characters."""
+        for text in ("\x00" * 5_000, "ä" * 5_000, "\N{GRINNING FACE}" * 5_000, '"' * 5_000):
+            self.cut(said(text))
+
+    def test_only_the_longest_texts_are_cut(self) -> None:
+        """Wherever they lie; the others stay whole."""
+        content = {"text": "t" * 300, "output": {"lines": ["short", "l" * 4_000]}}
+        row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
+        cut = self.cut(RowProduced(message=row)).message
+        self.assertEqual((cut.tool_id, cut.content["text"]), ("call-1", "t" * 300))
+        self.assertEqual(cut.content["output"]["lines"][0], "short")
+
+    def test_two_long_texts(self) -> None:
+        """One cut may not be enough."""
+        content = {"a": "a" * 4_000, "b": "b" * 4_000}
+        row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
+        event = cut_event(RowProduced(message=row), LIMIT)
+        assert event is not None
+        self.assertLessEqual(len(event), LIMIT)
+
+    def test_an_end_always_comes_through(self) -> None:
+        """A run whose failure takes long words to tell is over all the same."""
+        end = RunEnded(outcome="failed", error=RunFailure("AGENT_FAILED", "e" * 5_000))
+        cut = self.cut(end)
+        self.assertEqual((cut.outcome, cut.error.code), ("failed", "AGENT_FAILED"))
+
+    def test_a_permission_request_is_not_cut(self) -> None:
+        """Nobody should allow what they cannot see whole."""
+        tool = BashToolUse(timestamp=NOW, tool_id="call-1", command="c" * 5_000)
+        asked = PermissionRequested(
+            permission_occurrence_id="o-1", requested_tool=tool, timestamp=NOW
+        )
+        self.assertIsNone(cut_event(asked, LIMIT))
+
+    def test_what_is_no_text_cannot_be_cut(self) -> None:
+        """Nor can many texts that are each short."""
+        content = {"numbers": list(range(5_000)), "words": ["word"] * 1_000}
+        row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
+        self.assertIsNone(cut_event(RowProduced(message=row), LIMIT))
