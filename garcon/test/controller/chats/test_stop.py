@@ -7,6 +7,7 @@ from zope.interface import implementer
 
 from garcon.contract import operations
 from garcon.controller.chats.interfaces import IChatObserver
+from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.store.records import ChatRecord, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
@@ -281,10 +282,15 @@ class GapTests(ChatsTestCase):
         self.assertEqual(self.kinds()[-1][2], "row 4")
 
     def test_the_controller_stops(self) -> None:
-        """It waits for no executor that is not there."""
+        """It gives a stop that is kept the time of every command, and waits no longer for an
+        executor that is not there.
+        """
         self.lose()
         self.stopped()
-        self.successResultOf(self.chats.shut_down())
+        d = self.chats.shut_down()
+        self.assertNoResult(d)
+        self.clock.advance(COMMANDS_WAIT)
+        self.successResultOf(d)
         self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
 
 

@@ -426,7 +426,7 @@ class Launching(Cuts):
             self.faults.is_down = True
             self.faults.cut()
             d.cancel()
-            self.failureResultOf(d, CancelledError)
+            self.assertEqual(self.failureResultOf(d, CallError).value.outcome, "unknown")
             if begins:
                 self.runtime.last.begin()
             self.faults.is_down = False
