@@ -70,13 +70,21 @@ class Catalogs:
         executor_id = call.query.executor_id
         if not is_executor_id(executor_id):
             raise validation("executorId must be local or a UUID.")
-        # An executor that is not ready has no catalog, however fresh our snapshot is.
-        runtime = self._executors.runtime(executor_id)
+        runtime = self._readable(executor_id)
         if call.query.agent is not None:
             return CatalogReply(Catalog(list(await self._one(runtime, call.query.agent))))
         snapshot = await self._current(executor_id, runtime)
         headers = {"Cache-Control": "private, no-cache", "ETag": snapshot.tag}
         return Reply(msgspec.Raw(snapshot.body), headers=headers)
+
+    def _readable(self, executor_id: str) -> IExecutorRuntime:
+        """Return an executor that is ready, or one whose link is awaited: a call waits for that.
+
+        Any other has no catalog, however fresh our snapshot is.
+        """
+        if self._executors.availability(executor_id) == "reconnecting":
+            return self._executors.existing(executor_id)
+        return self._executors.runtime(executor_id)
 
     async def _one(self, runtime: IExecutorRuntime, agent: str) -> tuple[AgentEntry, ...]:
         try:

@@ -10,7 +10,7 @@ through a frame takes as long as everything else that happens to a small call.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from random import getrandbits
 from typing import Any, Protocol
 
@@ -25,14 +25,19 @@ from autobahn.websocket.types import ConnectingRequest
 from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-defined]  # native or not
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IDelayedCall, IHandshakeListener, IPushProducer
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IHandshakeListener,
+    IPushProducer,
+    IReactorTime,
+)
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.web.resource import IResource, Resource
 from zope.interface import implementer
 
-from garcon.contract.limits import KIB
+from garcon.contract.limits import KIB, PENDING_SOCKETS
 from garcon.link.admission import Admission
 from garcon.link.causes import Cause
 from garcon.link.settings import LinkSettings
@@ -42,6 +47,8 @@ from garcon.sockets import write_now
 RECORD = 65_535
 _TRANSPORT_FULL = 64 * KIB
 """Above this much unsent data Twisted's transports ask their producer to pause."""
+_EVICTION, _EVICTION_PACE = 0.5, 0.05
+"""How long a socket that has lost its place is kept at least, and how long after the one before."""
 _LONGEST_ANSWER = 16 * KIB
 """No answer to our upgrade has more than this before its end."""
 
@@ -322,6 +329,48 @@ _OPTIONS: dict[str, Any] = {
 class LaneServerProtocol(_LaneProtocol, WebSocketServerProtocol):  # type: ignore[misc]
     """An accepted lane."""
 
+    on_gone: Callable[[], None] | None = None
+
+    def onClose(self, was_clean: bool, code: int | None, reason: str | None) -> None:
+        """The connection is gone."""
+        super().onClose(was_clean, code, reason)
+        on_gone, self.on_gone = self.on_gone, None
+        if on_gone is not None:
+            on_gone()
+
+
+class _Leaving:
+    """Sockets that have lost their place.
+
+    Nothing is read of them any more, but they are closed only a moment later and one after the
+    other: whoever was thrown out and comes again at once would throw out the next one, and so on
+    without an end, and nobody would have the time to prove himself.
+    """
+
+    def __init__(self, reactor: IReactorTime) -> None:
+        self._reactor = reactor
+        self._timers: dict[LaneServerProtocol, IDelayedCall] = {}
+        self._last = 0.0
+
+    def add(self, protocol: LaneServerProtocol) -> None:
+        """Close a socket soon; the one that has waited longest at once where there are too many."""
+        if protocol.transport is None or protocol in self._timers:
+            return
+        if len(self._timers) >= PENDING_SOCKETS:
+            oldest = next(iter(self._timers))
+            self._gone(oldest)
+            oldest.abort()
+        protocol.hold_reading(True)
+        protocol.on_gone = partial(self._gone, protocol)
+        now = self._reactor.seconds()
+        self._last = max(now + _EVICTION, self._last + _EVICTION_PACE)
+        self._timers[protocol] = self._reactor.callLater(self._last - now, protocol.abort)
+
+    def _gone(self, protocol: LaneServerProtocol) -> None:
+        timer = self._timers.pop(protocol, None)
+        if timer is not None and timer.active():
+            timer.cancel()
+
 
 @implementer(IWire, IHandshakeListener)
 class LaneClientProtocol(_LaneProtocol, WebSocketClientProtocol):  # type: ignore[misc]
@@ -477,6 +526,7 @@ class LaneResource(Resource):
         warn_without_nvx()
         self._find = find
         self._admission = admission
+        self._leaving = _Leaving(reactor)
         self._close_time = close_time
         self._factory = WebSocketServerFactory(reactor=reactor)
         self._factory.setProtocolOptions(webStatus=False, **_OPTIONS)
@@ -492,7 +542,7 @@ class LaneResource(Resource):
         protocol = LaneServerProtocol()
         protocol.factory = self._factory
         protocol.close_time = self._close_time
-        ticket = self._admission.admit(link, protocol.abort)
+        ticket = self._admission.admit(link, partial(self._leaving.add, protocol))
         if ticket is None:
             return _refuse(request, 503, b"Service Unavailable")
         protocol.user = link.answer(ticket)

@@ -30,6 +30,16 @@ class IRunSink(Interface):
         """
 
 
+class IPacedRunSink(IRunSink):
+    """A sink that facts can be held back from."""
+
+    def room() -> Deferred[None]:
+        """Fire once more facts are welcome; at once when they are.
+
+        They may come all the same: this is for those who can keep them better elsewhere.
+        """
+
+
 class IExecutorRuntime(Interface):
     """One executor: this process's own (Local, a worker's) or, on the controller, a worker behind
     its link.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from twisted.internet.interfaces import IDelayedCall, ITCPTransport
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITCPTransport
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
@@ -54,6 +54,8 @@ class BoundedChannel(HTTPChannel):
         self.MAX_LENGTH = limits.headers
         self.phase = Phase.HEADERS
         self.retiring = False
+        self.quiet_since: float = site.reactor.seconds()
+        """When the connection began, or its last answer ended."""
         self._lingered = 0
         self._last: BoundedRequest | None = None
         self._body_length: int | None = 0
@@ -93,6 +95,12 @@ class BoundedChannel(HTTPChannel):
         self.persistent = False
         if self.phase in (Phase.IDLE, Phase.HEADERS):
             self.loseConnection()
+
+    def stop_reading(self) -> None:
+        """Take nothing more of what comes."""
+        self._disarm()
+        if self.transport is not None:
+            cast(IPushProducer, self.transport).pauseProducing()
 
     def abort(self) -> None:
         """Drop the connection with whatever is unsent."""
@@ -212,6 +220,7 @@ class BoundedChannel(HTTPChannel):
         keep = self.persistent and not self.retiring
         self.persistent = keep
         self.phase = Phase.IDLE if keep else Phase.DRAINING
+        self.quiet_since = self.site.reactor.seconds()
         self._arm(self.site.limits.idle if keep else self.site.limits.drain)
         super().requestDone(request)
 

@@ -9,15 +9,22 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import IAddress, IReactorTime
+from twisted.internet.interfaces import IAddress, IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.web.http import datetimeToString
 from twisted.web.resource import Resource
 from twisted.web.server import Site
 
 from garcon.deferreds import Waiters
-from garcon.web.channel import BoundedChannel
+from garcon.web.channel import BoundedChannel, Phase
 from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
+
+_QUIET = 1.0
+"""How long a connection keeps its place though it asks for nothing."""
+_EVICTION, _EVICTION_PACE = 0.5, 0.05
+"""How long a connection that has lost its place is kept at least, and how long after the one
+before.
+"""
 
 
 class BoundedSite(Site):
@@ -46,7 +53,10 @@ class BoundedSite(Site):
         self.policy = policy
         self.answer = answer
         self.limits = limits or DoorLimits()
-        self.channels: set[BoundedChannel] = set()
+        self.channels: dict[BoundedChannel, None] = {}
+        """All connections, oldest first."""
+        self._leaving: dict[BoundedChannel, IDelayedCall] = {}
+        self._last_thrown_out = 0.0
         self.uploading = 0
         """Body bytes in memory, of all connections."""
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
@@ -68,16 +78,49 @@ class BoundedSite(Site):
     def buildProtocol(  # type: ignore[override]  # ours speaks no HTTP/2, so nothing is wrapped
         self, addr: IAddress | None
     ) -> BoundedChannel | None:
-        """Take a connection, or close it at once when there are too many."""
-        if self._closing or len(self.channels) >= self.limits.connections:
+        """Take a connection.  When there are too many, one that has asked for nothing for a while
+        gives its place; where there is none, the newcomer is closed at once.
+        """
+        if self._closing:
             return None
+        if len(self.channels) - len(self._leaving) >= self.limits.connections:
+            oldest = self._oldest_idle()
+            if oldest is None or len(self._leaving) >= self.limits.connections:
+                return None
+            self._throw_out(oldest)
         channel = BoundedChannel(self)
-        self.channels.add(channel)
+        self.channels[channel] = None
         return channel
+
+    def _oldest_idle(self) -> BoundedChannel | None:
+        """Return the oldest connection that asks for nothing, if possible one that never has."""
+        long_ago = self.reactor.seconds() - _QUIET
+        quiet = [
+            channel
+            for channel in self.channels
+            if channel not in self._leaving and channel.quiet_since <= long_ago
+        ]
+        for phase in (Phase.HEADERS, Phase.IDLE):
+            for channel in quiet:
+                if channel.phase is phase:
+                    return channel
+        return None
+
+    def _throw_out(self, channel: BoundedChannel) -> None:
+        """Read no more of a connection, and close it a moment later: whoever comes again at once
+        must not throw out the next one before that can have said anything.
+        """
+        channel.stop_reading()
+        now = self.reactor.seconds()
+        self._last_thrown_out = max(now + _EVICTION, self._last_thrown_out + _EVICTION_PACE)
+        self._leaving[channel] = self.reactor.callLater(self._last_thrown_out - now, channel.abort)
 
     def forget(self, channel: BoundedChannel) -> None:
         """A connection has ended, or belongs to a WebSocket now."""
-        self.channels.discard(channel)
+        self.channels.pop(channel, None)
+        timer = self._leaving.pop(channel, None)
+        if timer is not None and timer.active():
+            timer.cancel()
         if not self.channels:
             self._emptied.fire(None)
 

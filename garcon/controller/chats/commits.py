@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from attrs import frozen
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -21,6 +22,8 @@ COMMIT_ROWS = 512
 """Rows of a turn that one commit takes."""
 PENDING_ROWS, PENDING_BYTES = 8_192, 64 * MIB
 """What may wait for its commit."""
+WELCOME_ROWS, WELCOME_BYTES = 1_024, 4 * MIB
+"""As long as no more waits, a sender that can hold rows back need not."""
 RETRY_AFTER, RETRIES = 1.0, 5
 """How often, and after how many seconds, a refused commit is tried again."""
 
@@ -55,12 +58,22 @@ class Commits:
         self._refusals = 0
         self._retry: IDelayedCall | None = None
         self._flush: Waiters[None] = Waiters()
+        self._room: Waiters[None] = Waiters()
         self._is_closed = False
 
     @property
     def is_full(self) -> bool:
         """Whether more waits than may."""
         return len(self._pending) > PENDING_ROWS or self._bytes > PENDING_BYTES
+
+    def room(self) -> Deferred[None]:
+        """Fire once little enough waits for its commit that more is welcome."""
+        return succeed(None) if self._has_room else self._room.wait()
+
+    @property
+    def _has_room(self) -> bool:
+        few = len(self._pending) <= WELCOME_ROWS and self._bytes <= WELCOME_BYTES
+        return few or self._is_closed
 
     def add(self, draft: Draft, durable: Durable | None = None, touch: Touch | None = None) -> None:
         """Queue a row; `durable` is called with it once it is kept.  `go` sets it on its way."""
@@ -104,6 +117,7 @@ class Commits:
             self._retry.cancel()
             self._retry = None
         self._flush.fire(None)
+        self._room.fire(None)
 
     def _written(self, batch: Sequence[_Pending], kept: tuple[Row, ...]) -> None:
         self._is_writing = False
@@ -115,6 +129,8 @@ class Commits:
             if one.durable is not None:
                 one.durable(row)
         self.go()
+        if self._has_room:
+            self._room.fire(None)
 
     def _refused(self, batch: list[_Pending], saved: bool, f: Failure) -> None:
         self._is_writing = False

@@ -49,7 +49,7 @@ from garcon.controller.transcripts.rows import Draft, Outcome
 from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
-from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
 from garcon.store.records import Row
 
 ABORT_WAIT, END_WAIT = DEAD_AFTER + 1.0, 10.0
@@ -81,7 +81,7 @@ class TurnStopped(GarconError):
         self.may_have_begun = may_have_begun
 
 
-@implementer(IRunSink)
+@implementer(IPacedRunSink)
 class Turn:
     """One admitted turn.  Owns its chat from reservation to settlement."""
 
@@ -115,6 +115,7 @@ class Turn:
         self._agent_end: Waiters[None] = Waiters()
         self._settlement: Waiters[None] = Waiters()
         self._unwound: Waiters[None] = Waiters()
+        self._let_in: Waiters[None] = Waiters()
         self._asking_to_end: Interruption | None = None
         self._kept: Interruption | None = None
         """A stop that waits for the executor's link."""
@@ -137,6 +138,7 @@ class Turn:
         self.is_settled = True
         self._held.clear()
         self._commits.close()
+        self._let_in.fire(None)
         if self._chat.turn is self:
             self._chat.turn = None
             self._state.phase_changed(self._chat)
@@ -323,7 +325,13 @@ class Turn:
         if self._asking_to_end is not None and self._is_reconnecting:
             self._asking_to_end.link_lost()
 
-    # IRunSink
+    # IPacedRunSink
+
+    def room(self) -> Deferred[None]:
+        """More is welcome while nothing is held back and the store keeps up."""
+        if self._holds and not self.has_ended:
+            return self._let_in.wait()
+        return self._commits.room()
 
     def event(self, event: RunEvent) -> None:
         """Take the next fact of the run."""
@@ -392,6 +400,7 @@ class Turn:
         if outcome == "failed" and error is None:
             error = RunFailure("AGENT_FAILED", "The agent failed without saying why.")
         self._end = (outcome, error)
+        self._let_in.fire(None)
         at = self._state.now()
         for occurrence in sorted(self._open - self._deciding):
             self._withdrawn(occurrence)
@@ -465,6 +474,8 @@ class Turn:
                 if self._end is None:
                     self._take(event)
         self._commits.go()
+        if not self._holds:
+            self._let_in.fire(None)
 
     # The end
 

@@ -24,7 +24,11 @@ from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.limits import LAUNCH_WAIT
+from garcon.contract.limits import (
+    LAUNCH_WAIT,
+    PRODUCER_WINDOW_BYTES,
+    PRODUCER_WINDOW_FRAMES,
+)
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -48,6 +52,9 @@ from garcon.errors import CallError, GarconError, LaneLost
 from garcon.link.interfaces import ICapturedLink, ILink
 from garcon.link.settings import LinkSettings
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+
+ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
+"""So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
 @implementer(IExecutorRuntime)
@@ -76,6 +83,7 @@ class RemoteRuntime:
         self._installed: Waiters[None] = Waiters()
         self._acknowledgements: dict[str, int] = {}
         self._acknowledging: IDelayedCall | None = None
+        self._due_frames = self._due_bytes = 0
 
     # -- the link's side --
 
@@ -139,24 +147,40 @@ class RemoteRuntime:
             self._taken(binding_id, seq)
             return
         event = run.take(seq, frame.event)
-        self._taken(binding_id, run.stream.taken)
+        self._due_frames += 1
+        self._due_bytes += len(memoryview(frame.event))
         if isinstance(event, LaunchSettled):
             run.settled(event)
         elif isinstance(event, RunEnded):
             self._ended(run, event)
+            self._taken(binding_id, run.stream.taken)
             if event.error is UNREADABLE:
                 self._tasks.spawn("closing of a run's stream", self._close(run))
+            return
+        if not run.is_paced:
+            run.is_paced = True
+            run.room().addCallback(lambda _: self._put_away(run))
+
+    def _put_away(self, run: RemoteRun) -> None:
+        """What has come of a run so far is where it belongs: the worker may go on."""
+        run.is_paced = False
+        self._taken(run.binding_id, run.stream.taken)
 
     def _taken(self, binding_id: str, seq: int) -> None:
         known = self._acknowledgements.get(binding_id, 0)
         self._acknowledgements[binding_id] = max(known, seq)
-        if self._acknowledging is None:
+        if self._due_frames >= ACK_FRAMES or self._due_bytes >= ACK_BYTES:
+            if self._acknowledging is not None:
+                self._acknowledging.cancel()
+            self._send_acknowledgements()
+        elif self._acknowledging is None:
             self._acknowledging = self._reactor.callLater(
                 self._settings.ack_batch, self._send_acknowledgements
             )
 
     def _send_acknowledgements(self) -> None:
         self._acknowledging = None
+        self._due_frames = self._due_bytes = 0
         batch, self._acknowledgements = self._acknowledgements, {}
         link = self._link()
         if link is not None and self._captured is not None and self._captured.is_current:

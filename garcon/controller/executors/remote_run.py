@@ -9,7 +9,7 @@ from enum import Enum
 
 import msgspec
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -27,7 +27,7 @@ from garcon.contract.runs import (
 from garcon.controller.executors.streams import Arrival, Stream
 from garcon.deferreds import Waiters
 from garcon.errors import CallError
-from garcon.runtime.interfaces import IRunSink
+from garcon.runtime.interfaces import IPacedRunSink, IRunSink
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 LOST = RunFailure(
@@ -87,6 +87,8 @@ class RemoteRun:
     verdict: Waiters[Launched | Verdict] = field(factory=Waiters)
     """What the next session says of a lost launch, for the launch that waits for it."""
     has_ended: bool = False
+    is_paced: bool = False
+    """What came last has not been put away yet: it is not acknowledged."""
     _has_gap: bool = False
     _held: list[RunEvent] | None = field(factory=list)
 
@@ -134,6 +136,13 @@ class RemoteRun:
             return event
         self.fact(event)
         return None
+
+    def room(self) -> Deferred[None]:
+        """Fire once the sink welcomes more."""
+        if self._held is None and not self.has_ended and IPacedRunSink.providedBy(self._sink):
+            room: Deferred[None] = self._sink.room()
+            return room
+        return succeed(None)
 
     def fact(self, event: RunEvent) -> None:
         """Hand on the next fact; nothing follows the end."""

@@ -59,11 +59,22 @@ class _Executors:
     """Local only."""
 
     local: _Runtime
+    state: str = "ready"
+
+    def availability(self, executor_id: str) -> str:
+        """Say."""
+        return self.state if executor_id == "local" else "offline"
+
+    def existing(self, executor_id: str) -> Any:
+        """Find in any state."""
+        return self.local
 
     def runtime(self, executor_id: str) -> Any:
         """Find."""
         if executor_id != "local":
             raise GarconError("EXECUTOR_NOT_FOUND", "unknown", status=404)
+        if self.state != "ready":
+            raise GarconError("EXECUTOR_UNAVAILABLE", "not ready", status=503)
         return self.local
 
 
@@ -73,7 +84,8 @@ class CatalogTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.runtime = _Runtime()
-        executors: Any = _Executors(self.runtime)
+        self.executors = _Executors(self.runtime)
+        executors: Any = self.executors
         self.catalogs = Catalogs(executors, self.clock)
         self.handlers = Handlers()
         self.catalogs.register(self.handlers)
@@ -161,6 +173,17 @@ class CatalogTests(SynchronousTestCase):
         self.assertEqual(self.answer(("executorId", "")).status, 400)
         self.assertEqual(self.answer(("executorId", REMOTE)).status, 404)
         self.assertEqual(self.runtime.asked, 0)
+
+    def test_a_lost_link_that_may_come_back(self) -> None:
+        """The call waits for it; an executor that is gone for good has no catalog."""
+        self.executors.state = "reconnecting"
+        self.runtime.waiting = Deferred()
+        waiting = self.ask()
+        self.assertNoResult(waiting)
+        self.runtime.waiting.callback(self.runtime.entries)
+        self.assertEqual(self.successResultOf(waiting).status, 200)
+        self.executors.state = "offline"
+        self.assertEqual(self.answer().status, 503)
 
     def test_the_tag_does_not_depend_on_order(self) -> None:
         """Only on what the catalog says."""

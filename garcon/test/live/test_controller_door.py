@@ -141,7 +141,7 @@ class DoorTests(TestCase):
         self.assertLess(buffered, 256 * 1024)
         self.assertEqual(self.policy.held, 1)
         await self.until(lambda: self.policy.held == 0)
-        self.assertEqual(self.site.channels, set())
+        self.assertEqual(self.site.channels, {})
 
     @returns_deferred
     async def test_a_client_that_resets_frees_its_slot(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
+
+import garcon
 
 
 class Soaks(SynchronousTestCase):
@@ -19,6 +23,7 @@ class Soaks(SynchronousTestCase):
             text=True,
             timeout=120,
             check=False,
+            env={**os.environ, "PYTHONPATH": str(Path(garcon.__file__).parents[1])},
         )
 
     def test_it_does_what_it_is_asked_for(self) -> None:

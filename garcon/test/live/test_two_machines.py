@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+import urllib.parse
 import urllib.request
 from typing import Any
 
@@ -271,24 +272,107 @@ class FaultTests(Pairs):
         self.assertEqual(len(self.chats(controller)), 1)
         self.assertEqual(self.said(worker, chats[0]["id"])[-1], "it happened")
 
-    def test_link_lost_during_a_turn(self) -> None:
-        """The turn fails as unknown, its agent is stopped, and the chat can be resumed."""
+    def transcript(self, controller: Service, chat: str) -> list[dict[str, Any]]:
+        """Return a chat's whole transcript, page by page."""
+        base = controller.descriptor()["baseUrl"]
+        found: list[dict[str, Any]] = []
+        query = {"chatId": chat, "limit": "200"}
+        while True:
+            url = f"{base}/api/v1/chats/messages?{urllib.parse.urlencode(query)}"
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                page = json.load(answer)
+            found[:0] = page["messages"]
+            if not page["hasMore"]:
+                return found
+            query["beforeOrdinal"] = str(page["nextBeforeOrdinal"])
+            query["transcriptViewId"] = page["transcriptViewId"]
+
+    def assert_whole(self, controller: Service, chat: str, expected: list[str]) -> None:
+        """Every row once, in order, and nothing said to be missing."""
+        rows = self.transcript(controller, chat)
+        ordinals = [row["ordinal"] for row in rows]
+        self.assertEqual(ordinals, sorted(set(ordinals)))
+        messages = [row["message"] for row in rows]
+        said = [m["content"] for m in messages if m["type"] == "assistant-message"]
+        self.assertEqual(said, expected)
+        self.assertEqual([m for m in messages if m["type"] == "transcript-notice"], [])
+
+    def phase(self, controller: Service, chat: str) -> Any:
+        """Return what a chat does."""
+        return self.snapshot(controller, chat)["processingPhase"]
+
+    def test_a_turn_outlives_a_lost_link(self) -> None:
+        """Rows that come before, during and after the gap are there, each once, in order; the chat
+        shows that its executor is being waited for, and takes no other turn.
+        """
         controller = self.fleet.controller()
         relay, worker, executor_id = self.relayed(controller)
-        prompt = "say one\nrun sleep 3; touch went-on\nsay two"
+        prompt = "\n".join(["emit 200\nsleep 0.3"] * 10)
+        chat, turn = self.start(worker, prompt, wait=False).handle()
+        eventually("the first rows", lambda: len(self.transcript(controller, chat)) > 100)
+        relay.cut()
+        eventually("the gap", lambda: self.phase(controller, chat) == "reconnecting")
+        shown = self.executor_snapshot(controller, executor_id)
+        self.assertEqual(shown["availability"], "reconnecting")
+        done = self.fleet.garcon(controller, "resume", chat, "say more", check=False)
+        self.assert_refused(done, 3)
+        time.sleep(1)
+        relay.mend()
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn)
+        self.assertEqual(done.status, 0, str(done))
+        rows = [f"row {number}" for number in range(1, 201)] * 10
+        self.assert_whole(controller, chat, rows)
+        self.assertIn("again", self.fleet.garcon(worker, "resume", chat, "say again").out)
+
+    def test_a_turn_outlives_many_cuts(self) -> None:
+        """However often the link goes, the turn is whole."""
+        controller = self.fleet.controller()
+        relay, worker, executor_id = self.relayed(controller)
+        prompt = "\n".join(["emit 100\nsleep 0.5"] * 20)
+        chat, turn = self.start(worker, prompt, wait=False).handle()
+        for _ in range(3):
+            self.fleet.await_executor(controller, executor_id, 60)
+            time.sleep(0.7)
+            relay.cut()
+            relay.mend()
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn)
+        self.assertEqual(done.status, 0, str(done))
+        self.assert_whole(controller, chat, [f"row {n}" for n in range(1, 101)] * 20)
+
+    def test_a_stop_in_a_gap_is_delivered_after_it(self) -> None:
+        """The command returns at once; the agent is stopped when the link is back."""
+        controller = self.fleet.controller()
+        relay, worker, _ = self.relayed(controller)
+        prompt = "say one\nrun sleep 20; touch went-on\nsay two"
         chat, turn = self.start(worker, prompt, wait=False).handle()
         eventually("the first row", lambda: self.said(controller, chat) == ["one"])
         relay.cut()
-        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn, check=False)
-        self.assertEqual(done.status, 1, str(done))
-        self.assertIn("agent turn failed", done.err)
-        self.assert_refused(self.fleet.garcon(worker, "list", "agents", check=False), 3)
+        eventually("the gap", lambda: self.phase(controller, chat) == "reconnecting")
+        began = time.monotonic()
+        self.fleet.garcon(controller, "stop", chat)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(self.phase(controller, chat), "stopping")
         relay.mend()
-        self.fleet.await_executor(controller, executor_id, 60)
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn, check=False)
+        self.assertEqual(done.status, 4, str(done))
         self.fleet.garcon(worker, "resume", chat, "say three")
         self.assertEqual(self.said(controller, chat), ["one", "three"])
-        time.sleep(3)  # what was stopped would be over by now
         self.assertFalse((self.fleet.projects / "project" / "went-on").exists())
+
+    def test_a_question_outlives_a_lost_link(self) -> None:
+        """It can be answered in the gap, if that is short, and the agent goes on."""
+        controller = self.fleet.controller()
+        relay, worker, _ = self.relayed(controller)
+        prompt = "say one\nask echo asked\nsay two"
+        chat, turn = self.start(worker, prompt, wait=False).handle()
+        self.request(controller, chat)
+        relay.cut()
+        eventually("the gap", lambda: self.phase(controller, chat) == "reconnecting")
+        relay.mend()
+        self.decide(controller, chat, "allow")
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn)
+        self.assertEqual(done.status, 0, str(done))
+        self.assertEqual(self.said(controller, chat)[-1], "two")
 
     def test_controller_killed_and_restarted(self) -> None:
         """The old invocation fails its fence, a new one works, the transcript is intact."""

@@ -546,7 +546,7 @@ class TimeTests(DoorCase):
         self.send("GET / HTTP/1.1", "Host: h")
         self.lose()
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertEqual(self.site.channels, set())
+        self.assertEqual(self.site.channels, {})
 
 
 class SlowReaderTests(DoorCase):
@@ -635,6 +635,59 @@ class CeilingTests(DoorCase):
         self.lose()
         self.assertIsNotNone(self.site.buildProtocol(address))
 
+    def full(self, *, quiet: float) -> None:
+        """Fill a door of two places with connections that have been quiet so long."""
+        self.site = self.make_site(DoorLimits(connections=2))
+        self.connect()
+        self.other, self.other_transport = self.open()
+        self.clock.advance(quiet)
+
+    def test_who_asks_for_nothing_gives_his_place(self) -> None:
+        """After a second without a request the oldest makes room: it is not read any more, and is
+        closed half a second later, so that its coming again does not cost the next one its place.
+        """
+        self.full(quiet=1.0)
+        self.open()
+        self.assertEqual(self.transport.producerState, "paused")
+        self.clock.advance(0.49)
+        self.assertFalse(self.transport.aborted)
+        self.clock.advance(0.01)
+        self.assertTrue(self.transport.aborted)
+        self.assertFalse(self.other_transport.aborted)
+
+    def test_those_thrown_out_go_one_after_the_other(self) -> None:
+        """However many have to make room at once."""
+        self.full(quiet=1.0)
+        self.open()
+        self.open()
+        self.clock.advance(0.5)
+        self.assertTrue(self.transport.aborted)
+        self.assertFalse(self.other_transport.aborted)
+        self.clock.advance(0.05)
+        self.assertTrue(self.other_transport.aborted)
+
+    def test_a_second_is_not_over(self) -> None:
+        """Until then a newcomer is closed at once."""
+        self.full(quiet=0.99)
+        self.assertIsNone(self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5)))
+
+    def test_a_request_under_way_keeps_its_place(self) -> None:
+        """However long its answer takes; one that has had its answer comes before it."""
+        d: Deferred[Outgoing] = Deferred()
+        self.full(quiet=0.0)
+        self.reply = lambda incoming: d
+        self.send("GET / HTTP/1.1", "Host: h")
+        self.reply = lambda incoming: succeed(Outgoing(200))
+        self.other.dataReceived(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+        self.clock.advance(60)
+        self.open()
+        self.assertEqual(self.other_transport.producerState, "paused")
+        self.clock.advance(0.9)
+        self.assertTrue(self.other_transport.aborted)
+        self.assertFalse(self.transport.aborted)
+        self.assertIsNone(self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5)))
+        d.callback(Outgoing(200))
+
     def test_each_answer_may_be_the_last(self) -> None:
         """A door that keeps no connection says so in every answer."""
         self.site = self.make_site(DoorLimits(keep_alive=False))
@@ -703,7 +756,7 @@ class UpgradeTests(DoorCase):
         self.policy.verdicts["/executor/abc"] = Upgrade(resource)
         self.send("GET /executor/abc HTTP/1.1", "Host: h", "Upgrade: websocket")
         self.assertEqual(resource.taken, [([b"abc"], b"")])
-        self.assertEqual(self.site.channels, set())
+        self.assertEqual(self.site.channels, {})
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_an_upgrade_has_no_body(self) -> None:

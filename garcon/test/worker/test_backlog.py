@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.contract.limits import (
+    PRODUCER_RETENTION,
+    PRODUCER_WINDOW_BYTES,
+    PRODUCER_WINDOW_FRAMES,
+)
 from garcon.worker.serving.backlog import Backlog
 
 
@@ -137,6 +142,50 @@ class Acknowledgements(BacklogCase):
         self.row("b")
         self.backlog.close("a")
         self.assertEqual((self.backlog.size, self.taken()), (10, [("b", 1)]))
+
+
+class Window(BacklogCase):
+    """How much of one stream is under way."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.backlog.budget = PRODUCER_RETENTION
+
+    def test_frames_at_the_window_and_past_it(self) -> None:
+        """The rest waits for an acknowledgement; other streams do not."""
+        for _ in range(PRODUCER_WINDOW_FRAMES + 2):
+            self.row("a")
+        self.row("b")
+        self.assertEqual(len(self.taken()), PRODUCER_WINDOW_FRAMES + 1)
+        self.assertFalse(self.backlog.may_offer)
+        self.backlog.acknowledge("a", 1)
+        self.assertTrue(self.backlog.may_offer)
+        self.assertEqual(self.taken(), [("a", PRODUCER_WINDOW_FRAMES + 1)])
+
+    def test_bytes(self) -> None:
+        """Once they are under way the next one waits, whatever its size."""
+        for size in (PRODUCER_WINDOW_BYTES - 1, 1, 1):
+            self.row("a", size)
+        self.assertEqual(self.taken(), [("a", 1), ("a", 2)])
+        self.backlog.acknowledge("a", 1)
+        self.assertEqual(self.taken(), [("a", 3)])
+
+    def test_one_frame_is_always_under_way(self) -> None:
+        """However large it is."""
+        for _ in range(2):
+            self.row("a", 2 * PRODUCER_WINDOW_BYTES)
+        self.assertEqual(self.taken(), [("a", 1)])
+        self.backlog.acknowledge("a", 1)
+        self.assertEqual(self.taken(), [("a", 2)])
+
+    def test_a_new_session_has_all_of_it(self) -> None:
+        """What the lost one had under way counts no more."""
+        for _ in range(2 * PRODUCER_WINDOW_FRAMES):
+            self.row("a")
+        self.taken()
+        self.lose()
+        self.backlog.resume("a", 100)
+        self.assertEqual(self.taken(), [("a", n + 101) for n in range(PRODUCER_WINDOW_FRAMES)])
 
 
 class Pressure(BacklogCase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import Deferred
 
 from garcon.contract import rpc
-from garcon.contract.limits import GRACE, NEWER_GRACE, RETRY
+from garcon.contract.limits import GRACE, NEWER_GRACE, PRODUCER_WINDOW_FRAMES, RETRY
 from garcon.contract.runs import (
     Launched,
     LaunchFailure,
@@ -17,6 +17,7 @@ from garcon.contract.runs import (
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import IRunSink
 from garcon.test.worker.test_serving import Cast, launch, question, row
+from garcon.worker.serving.relay import BURST_FRAMES
 
 FINISHED = RunEnded(outcome="finished")
 
@@ -80,6 +81,24 @@ class Resuming(Cast):
         self.assertEqual(self.wire.taken, [])
         self.clock.advance(0)
         self.assertEqual(len(self.wire.taken), 1)
+
+    def test_a_long_replay_leaves_room_for_others(self) -> None:
+        """It goes in bursts, and no further than its window."""
+        sink = self.begin()
+        self.lose()
+        for _ in range(PRODUCER_WINDOW_FRAMES + 100):
+            sink.event(row("a"))
+        self.install()
+        wanted = rpc.ResumeProducers([rpc.ResumeBinding("binding-1", 0)])
+        self.successResultOf(self.ask(rpc.PRODUCERS_RESUME, wanted, "generation-2"))
+        at_first: list[int] = []
+        self.clock.callLater(0, lambda: at_first.append(len(self.wire.taken)))
+        self.clock.pump([0] * 100)
+        self.assertEqual(at_first, [BURST_FRAMES])
+        self.assertEqual(len(self.wire.taken), PRODUCER_WINDOW_FRAMES)
+        self.serving.acknowledged({"binding-1": 512})
+        self.clock.pump([0] * 100)
+        self.assertEqual(len(self.wire.taken), PRODUCER_WINDOW_FRAMES + 100)
 
     def test_the_order_of_all_streams_is_kept(self) -> None:
         """Replays too come as they were published."""

@@ -31,6 +31,7 @@ from garcon.contract.rpc import (
     ResumeProducers,
 )
 from garcon.contract.runs import RelayedEvent, RowProduced
+from garcon.controller.executors.remote import ACK_BYTES
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.link.admission import Admission
 from garcon.link.causes import Cause
@@ -124,6 +125,7 @@ class _Controller(_Owner):
         self._reactor = reactor
         self._worker = ""
         self._taken = 0
+        self._due_bytes = 0
         self._complete: Waiters[Moment] = Waiters()
         self._moment: Moment | None = None
         self._acknowledging: Any = None
@@ -152,8 +154,11 @@ class _Controller(_Owner):
         msgspec.json.decode(frame.event, type=RelayedEvent)
         assert seq == self._taken + 1
         self._taken = seq
-        if self._acknowledging is None:
-            self._acknowledging = self._reactor.callLater(0.25, self._acknowledge)
+        self._due_bytes += len(memoryview(frame.event))
+        if self._due_bytes >= ACK_BYTES:
+            self._acknowledge()
+        elif self._acknowledging is None:
+            self._acknowledging = self._reactor.callLater(SETTINGS.ack_batch, self._acknowledge)
         if seq % ROWS == 0:
             moment = Moment(time.perf_counter())
             if len(self._complete):
@@ -162,7 +167,10 @@ class _Controller(_Owner):
                 self._moment = moment
 
     def _acknowledge(self) -> None:
+        if self._acknowledging is not None and self._acknowledging.active():
+            self._acknowledging.cancel()
         self._acknowledging = None
+        self._due_bytes = 0
         self.link.acknowledge({BINDING: self._taken})
 
     def _replayed(self, request: Nothing, context: CallContext) -> Deferred[Any]:

@@ -26,7 +26,8 @@ _OPTIONS = {"tcpNoDelay": True, "openHandshakeTimeout": 10}
 
 def _of(order: bytes) -> bytes:
     """Return as many bytes as were asked for.  Zeros would be no fair peer: they take no memory."""
-    return b"D" + b"x" * (struct.unpack(">I", order[1:5])[0] - 1)
+    size: int = struct.unpack(">I", order[1:5])[0]
+    return b"D" + b"x" * (size - 1)
 
 
 class _Echo(WebSocketServerProtocol):

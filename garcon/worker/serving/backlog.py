@@ -7,6 +7,9 @@ are offered again to the next one that resumes their stream.  All that is kept h
 passes it costs the largest backlog its oldest rows, and never a session, a permission or the end of
 a run, without which the controller could not even tell that something is missing.
 
+Of each stream only so much is handed out and not acknowledged.  The controller acknowledges what it
+has put where it belongs, so that a long replay comes no faster than it can be stored.
+
 Values only: the shell that offers frames to the link is `relay.py`.
 """
 
@@ -37,6 +40,7 @@ class _Stream:
     """It has its one entry in the heap of heads."""
     last: int = 0
     size: int = 0
+    handed_size: int = 0
     handed: OrderedDict[int, Frame] = field(factory=OrderedDict)
     """Given to the present session, or to a lost one, and not acknowledged."""
     waiting: OrderedDict[int, Frame] = field(factory=OrderedDict)
@@ -44,13 +48,30 @@ class _Stream:
     """Those of both that may be dropped, oldest first."""
 
     def head(self) -> Frame | None:
-        """The next frame to be offered, if there is one."""
-        if not self.is_live or not self.waiting:
+        """The next frame to be offered, if there is one and not too much is under way."""
+        if (
+            not self.is_live
+            or not self.waiting
+            or len(self.handed) >= limits.PRODUCER_WINDOW_FRAMES
+            or self.handed_size >= limits.PRODUCER_WINDOW_BYTES
+        ):
             return None
         return next(iter(self.waiting.values()))
 
+    def hand_out(self, frame: Frame) -> None:
+        del self.waiting[frame.seq]
+        self.handed[frame.seq] = frame
+        self.handed_size += len(frame.content)
+
+    def take_back(self) -> None:
+        """Everything handed out waits again, before what waits already."""
+        self.handed.update(self.waiting)
+        self.handed, self.waiting = OrderedDict(), self.handed
+        self.handed_size = 0
+
     def remove(self, frame: Frame) -> None:
-        self.handed.pop(frame.seq, None)
+        if self.handed.pop(frame.seq, None) is not None:
+            self.handed_size -= len(frame.content)
         self.waiting.pop(frame.seq, None)
         self.size -= len(frame.content)
 
@@ -108,8 +129,7 @@ class Backlog:
         before = stream.size
         stream.acknowledge(acknowledged)
         self.size -= before - stream.size
-        stream.handed.update(stream.waiting)
-        stream.handed, stream.waiting = OrderedDict(), stream.handed
+        stream.take_back()
         stream.is_live = True
         # What comes again is older than what the stream's entry stands for.
         self._heads = [entry for entry in self._heads if entry[1] != binding_id]
@@ -172,11 +192,15 @@ class Backlog:
             else:
                 heappop(self._heads)
                 stream.is_announced = False
-                del stream.waiting[frame.seq]
-                stream.handed[frame.seq] = frame
+                stream.hand_out(frame)
                 self._announce(binding_id, stream)
                 return frame
         return None
+
+    @property
+    def may_offer(self) -> bool:
+        """Whether it is worth while to ask for the next frame."""
+        return bool(self._heads) or self._refused is not None
 
     def put_back(self, frame: Frame) -> None:
         """The frame just taken was not admitted: it is the next one again."""
@@ -191,6 +215,7 @@ class Backlog:
             before = stream.size
             stream.acknowledge(seq)
             self.size -= before - stream.size
+            self._announce(binding_id, stream)
 
     def is_drained(self, binding_id: str) -> bool:
         """Whether nothing of this stream waits for an acknowledgement."""

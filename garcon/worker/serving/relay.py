@@ -10,9 +10,12 @@ from attrs import define, field
 from msgspec import Raw, Struct
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from garcon.contract.limits import RETRY
+from garcon.contract.limits import KIB, RETRY
 from garcon.contract.rpc import ProducerFrame
 from garcon.worker.serving.backlog import Backlog
+
+BURST_FRAMES, BURST_BYTES = 64, 256 * KIB
+"""Offered in one turn of the reactor; a long replay must not keep others from theirs."""
 
 
 @define(eq=False)
@@ -27,6 +30,7 @@ class Relay:
     _backlog: Backlog = field(factory=Backlog)
     _retry_after: float = RETRY
     _retry: IDelayedCall | None = None
+    _is_pumping: bool = False
 
     @property
     def largest(self) -> int:
@@ -50,8 +54,7 @@ class Relay:
         goes first.  Returns the number up to which they have been given out so far.
         """
         last = self._backlog.resume(binding_id, acknowledged)
-        if self._retry is None:
-            self._retry = self._clock.callLater(0, self._pump)
+        self._pump_soon()
         return last
 
     def publish(
@@ -59,7 +62,7 @@ class Relay:
     ) -> bool:
         """Send an event, now or as soon as the link takes it; False if it cannot be kept."""
         kept = self._backlog.add(binding_id, content, is_row=is_row, is_last=is_last)
-        if kept and self._retry is None:
+        if kept and self._retry is None and not self._is_pumping:
             self._pump()
         return kept
 
@@ -67,6 +70,7 @@ class Relay:
         """Free what the controller has; return those of the streams with nothing outstanding."""
         for binding_id, seq in acknowledgements.items():
             self._backlog.acknowledge(binding_id, seq)
+        self._pump_soon()
         return [name for name in acknowledgements if self._backlog.is_drained(name)]
 
     def is_drained(self, binding_id: str) -> bool:
@@ -79,10 +83,32 @@ class Relay:
             self._retry.cancel()
             self._retry = None
 
+    def _pump_soon(self) -> None:
+        if self._retry is None and not self._is_pumping and self._backlog.may_offer:
+            self._retry = self._clock.callLater(0, self._pump)
+
     def _pump(self) -> None:
         self._retry = None
-        while (frame := self._backlog.take()) is not None:
+        self._is_pumping = True
+        try:
+            wait = self._offer_some()
+        finally:
+            self._is_pumping = False
+        if wait is not None:
+            self._retry = self._clock.callLater(wait, self._pump)
+
+    def _offer_some(self) -> float | None:
+        """Offer a burst of frames; return how long to wait before the next, None if there is none
+        to offer.
+        """
+        frames = size = 0
+        while frames < BURST_FRAMES and size < BURST_BYTES:
+            frame = self._backlog.take()
+            if frame is None:
+                return None
             if not self._offer(frame.seq, ProducerFrame(frame.binding_id, Raw(frame.content))):
                 self._backlog.put_back(frame)
-                self._retry = self._clock.callLater(self._retry_after, self._pump)
-                return
+                return self._retry_after
+            frames += 1
+            size += len(frame.content)
+        return 0

@@ -6,8 +6,9 @@ from attrs import define, field
 from zope.interface import implementer
 
 from garcon.contract.chats import Phase
-from garcon.controller.chats.commits import PENDING_ROWS, RETRIES
+from garcon.controller.chats.commits import PENDING_ROWS, RETRIES, WELCOME_ROWS
 from garcon.controller.chats.interfaces import IChatObserver
+from garcon.runtime.interfaces import IPacedRunSink
 from garcon.store.interfaces import IStore
 from garcon.store.records import ChatRecord, Row
 from garcon.store.sqlite import SqliteStore
@@ -141,6 +142,47 @@ class Diary:
 
     def chat_started(self, record: ChatRecord) -> None:
         self.entries.append(f"started {record.chat_id}")
+
+
+class RoomTests(ChatsTestCase):
+    """Whether a turn welcomes more output."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.view = self.started()
+        self.run_chat(self.view)
+        self.sink = IPacedRunSink(self.local.last.sink)
+
+    def test_while_the_store_keeps_up(self) -> None:
+        """Always."""
+        self.local.last.say("a")
+        self.successResultOf(self.sink.room())
+
+    def test_while_the_store_does_not(self) -> None:
+        """As long as little waits; later when it has caught up."""
+        self.memory.held = True
+        for n in range(WELCOME_ROWS + 1):
+            self.local.last.say(f"{n}")
+        self.successResultOf(self.sink.room())
+        self.local.last.say("one more")
+        room = self.sink.room()
+        self.assertNoResult(room)
+        self.memory.release()
+        self.successResultOf(room)
+
+    def test_while_a_stop_is_on_its_way(self) -> None:
+        """Not before its fate is known."""
+        self.local.say_nothing = True
+        self.stop()
+        room = self.sink.room()
+        self.assertNoResult(room)
+        self.clock.advance(16)
+        self.successResultOf(room)
+
+    def test_after_the_end(self) -> None:
+        """Whatever comes is dropped."""
+        self.local.last.finish()
+        self.successResultOf(self.sink.room())
 
 
 class ObserverTests(ChatsTestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from twisted.internet.defer import CancelledError, Deferred
+from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentSettings
@@ -17,7 +18,10 @@ from garcon.contract.runs import (
     RunEnded,
     SessionStarted,
 )
+from garcon.controller.executors.remote import ACK_BYTES, ACK_FRAMES
+from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
+from garcon.runtime.interfaces import IPacedRunSink
 from garcon.test.controller.executors.cast import ExecutorsCase, Sink
 from garcon.testing.held_link import HeldGeneration
 
@@ -43,6 +47,18 @@ def row(text: str) -> RowProduced:
 
 
 FINISHED = RunEnded(outcome="finished")
+
+
+@implementer(IPacedRunSink)
+class FullSink(Sink):
+    """One that has room when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: Waiters[None] = Waiters()
+
+    def room(self) -> Deferred[None]:
+        return self.waiting.wait()
 
 
 class RemoteCase(ExecutorsCase):
@@ -221,6 +237,36 @@ class FactTests(RemoteCase):
         self.assertEqual(self.link.acknowledged, [{"binding-run-1": 3, "binding-run-2": 1}])
         self.clock.advance(1)
         self.assertEqual(len(self.link.acknowledged), 1)
+
+    def test_much_is_acknowledged_at_once(self) -> None:
+        """So that a worker with more need not wait."""
+        for seq in range(1, ACK_FRAMES + 2):
+            self.produce(seq, row("x"))
+        self.assertEqual(self.link.acknowledged, [{"binding-run-1": ACK_FRAMES}])
+        self.produce(ACK_FRAMES + 2, row("x" * ACK_BYTES))
+        self.assertEqual(self.link.acknowledged[1:], [{"binding-run-1": ACK_FRAMES + 2}])
+        self.clock.advance(1)
+        self.assertEqual(len(self.link.acknowledged), 2)
+
+    def test_a_sink_without_room_holds_the_acknowledgements(self) -> None:
+        """Of its run, until it has room; the end is acknowledged at once."""
+        full = FullSink()
+        self.sink = full
+        self.running("run-2")
+        for seq in (1, 2):
+            self.produce(seq, row("a"), "run-2")
+        self.clock.advance(1)
+        self.assertEqual(self.link.acknowledged, [])
+        full.waiting.fire(None)
+        self.clock.advance(1)
+        self.assertEqual(self.link.acknowledged, [{"binding-run-2": 2}])
+        self.produce(3, row("a"), "run-2")
+        self.produce(4, FINISHED, "run-2")
+        self.clock.advance(1)
+        self.assertEqual(self.link.acknowledged[1:], [{"binding-run-2": 4}])
+        full.waiting.fire(None)
+        self.clock.advance(1)
+        self.assertEqual(len(full.events), 4)
 
     def test_frames_of_forgotten_runs_are_acknowledged(self) -> None:
         """So that the worker may forget them too."""
