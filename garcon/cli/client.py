@@ -25,16 +25,24 @@ from garcon.contract.routes import CLI_CONTEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
 
     from garcon.cli.discovery import Endpoint
     from garcon.cli.system import System
     from garcon.contract.routes import Route
 
+    T = TypeVar("T")
+
 REQUEST_TIME = 30.0
 CONTEXT_TIME = 10.0
 """The gateway asks its controller for at most 5 s; its own answer must still arrive."""
+
+BUSY_TIME = 15.0
+"""How long something is asked again while a worker's gateway has no room for it (control.md F.6):
+many commands at once are ordinary, since agents start them.
+"""
+BUSY = "CLI_SERVICE_BUSY"
 
 RESTARTED = "Garcon restarted while the turn was running; its outcome is not known here"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -73,7 +81,8 @@ class GarconClient:
         """Prove the endpoint, learn its controller, and return a client bound to both."""
         try:
             prove(endpoint, system)
-            return cls(endpoint, system, _context(endpoint, system))
+            context = _with_room(system, lambda: _context(endpoint, system))
+            return cls(endpoint, system, context)
         except RuntimeReplaced as e:
             raise CommandFailure(VERIFICATION, e.text, OPERATIONAL) from None
         except (ApiError, TransportFailure) as e:
@@ -125,13 +134,38 @@ class GarconClient:
         *,
         executor_id: str = "",
         seconds: float | None = None,
+        patient: bool = False,
     ) -> dict[str, Any]:
-        """As `call`, with a body already encoded, so that a repetition is the same to the byte."""
+        """As `call`, with a body already encoded, so that a repetition is the same to the byte.
+
+        Reads wait for room at a busy gateway, and so does a `patient` change: it did not run.
+        """
         path = route.path.replace(":executorId", quote(executor_id))
         headers = [("X-Garcon-Server-Instance", self.context.server_instance_id)]
         target = path + query_text(query)
         time = REQUEST_TIME if seconds is None else seconds
-        return _request(self.endpoint, self.system, route.method, target, headers, data, time)
+
+        def ask() -> dict[str, Any]:
+            return _request(self.endpoint, self.system, route.method, target, headers, data, time)
+
+        # A poll with a time of its own is patient by itself.
+        if patient or (route.method == "GET" and seconds is None):
+            return _with_room(self.system, ask)
+        return ask()
+
+
+def _with_room(system: System, ask: Callable[[], T]) -> T:
+    """Ask, and ask again while all that is said is that there is no room now."""
+    deadline = system.clock() + BUSY_TIME
+    while True:
+        try:
+            return ask()
+        except ApiError as error:
+            # Never sooner than was asked for, and not all at the same moment.
+            delay = max(1, error.retry_after or 0) * (system.jitter() + 0.1)
+            if error.code != BUSY or system.clock() + delay > deadline:
+                raise
+        system.sleep(delay)
 
 
 def _context(endpoint: Endpoint, system: System, seconds: float = CONTEXT_TIME) -> Context:

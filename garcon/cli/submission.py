@@ -6,7 +6,7 @@ is safe, checks the runtime in between, and never forgets an attempt that may ha
 
 from __future__ import annotations
 
-from garcon.cli.client import access_lost, encode
+from garcon.cli.client import BUSY, access_lost, encode
 from garcon.cli.failures import (
     OPERATIONAL,
     RECOVERY,
@@ -100,7 +100,7 @@ def submit(
     uncertain = False
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            reply = client.send(route, data=data, seconds=seconds)
+            reply = client.send(route, data=data, seconds=seconds, patient=True)
             wrong = answers(reply)
             if wrong is None:
                 return reply
@@ -113,7 +113,7 @@ def submit(
                 raise _lost(what, f"a repetition was refused: {_said(error)}", True)
             raise Refused(failure_of(error, SUBMISSION), error)
         uncertain = uncertain or verdict in (UNKNOWN, UNKNOWN_FINAL)
-        if verdict == UNKNOWN_FINAL or attempt == ATTEMPTS:
+        if verdict == UNKNOWN_FINAL or attempt == ATTEMPTS or error.code == BUSY:
             break
         client.system.sleep(max(0.1 * attempt, float(error.retry_after or 0)))
         _check(client, what, uncertain)

@@ -164,11 +164,23 @@ class SubmissionTests(RecoveryCase):
         self.assertEqual("", self.out)
 
     def test_not_dispatched_is_not_unknown(self) -> None:
-        """A busy bridge never ran anything, however often it says so; its wish is honoured."""
+        """A busy bridge never ran anything, however often it says so; its wish is honoured, for
+        fifteen seconds.
+        """
         self.fake.on(START, refusal(503, "CLI_SERVICE_BUSY", "busy", retry_after=4))
         self.assertEqual(3, self.start())
-        self.assertEqual([4.0, 4.0], self.machine.slept)
+        self.assertEqual([4.4] * 3, [round(seconds, 2) for seconds in self.machine.slept])
         self.assertIn("was not accepted", self.err)
+
+    def test_a_busy_gateway_is_waited_for(self) -> None:
+        """By reads and by what is submitted, which counts as sent only when it is taken."""
+        busy = refusal(503, "CLI_SERVICE_BUSY", "busy", retry_after=1)
+        self.fake.on("GET /cli/context", busy, answer(self.fake.context()))
+        self.fake.on("GET /models", busy, busy, MODELS)
+        self.fake.on(START, *[busy] * 5, accepted("chat-start"))
+        self.assertEqual(0, self.start(), self.err)
+        self.assertEqual([1.1] * 8, [round(seconds, 2) for seconds in self.machine.slept])
+        self.assertEqual(1, len({asked.body for asked in self.fake.asked(START)}))
 
     def test_retry_after_is_capped(self) -> None:
         """Nobody makes a submission wait longer than five seconds."""
