@@ -227,7 +227,7 @@ class Encrypted(Certified):
     async def test_the_wrong_certificate_behind_the_proxy(self) -> None:
         """It is refused as it is without a proxy."""
         self.through(trust=Trust.from_environment(None, None))
-        await self.failed("tls-failed", "certificate verify failed")
+        await self.failed("tls-failed", "an authority that is not trusted here")
 
     @returns_deferred
     async def test_a_proxy_that_speaks_tls_itself(self) -> None:
@@ -286,5 +286,5 @@ class Intercepted(Certified):
         front = self.through(
             intercept=self.pair(make_authority(Path(self.mktemp())), NAME), trust=Trust()
         )
-        await self.failed("tls-failed", "certificate verify failed")
+        await self.failed("tls-failed", "an authority that is not trusted here")
         self.assertNotIn(EXECUTOR.encode(), bytes(front.seen))

@@ -5,7 +5,7 @@ J.10).
 from __future__ import annotations
 
 from msgspec import Raw
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import Deferred
 
 from garcon.contract import rpc
 from garcon.contract.limits import GRACE, LAUNCH_WAIT
