@@ -5,7 +5,7 @@ J.10).
 from __future__ import annotations
 
 from msgspec import Raw
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import rpc
 from garcon.contract.limits import GRACE, LAUNCH_WAIT
@@ -190,7 +190,7 @@ class BindTests(ResumingCase):
     def test_cancelled(self) -> None:
         """Its stream, should there be one, is closed in the next session."""
         self.d.cancel()
-        self.assertEqual(self.failed(self.d).outcome, "unknown")
+        self.failureResultOf(self.d, CancelledError)
         self.next()
         self.generation.waiting(rpc.CLOSE_BINDING)
         self.assertNotIn("producers.bind", self.generation.made())
