@@ -31,12 +31,20 @@ SECRET = new_secret(bytes(range(32)))
 class ControllerEnd:
     """The controller's side; `dial` None means that the worker dials."""
 
+    link_type = ControllerLink
+
     def __init__(
-        self, reactor: Any, ledger: Ledger, settings: LinkSettings, dial: IDialler | None
+        self,
+        reactor: Any,
+        ledger: Ledger,
+        settings: LinkSettings,
+        dial: IDialler | None,
+        runtime_id: str = "controller-runtime",
     ) -> None:
         self.reactor = reactor
         self.settings = settings
         self.dial = dial
+        self.runtime_id = runtime_id
         self.tasks = Tasks()
         self.worker = Worker(reactor, ledger)
         self.links: list[ControllerLink] = []
@@ -77,11 +85,11 @@ class ControllerEnd:
         return self.longest_absence + margin < self.settings.grace
 
     def _open(self, record: ExecutorRecord, events: ILinkEvents) -> ILink:
-        link = ControllerLink(
+        link = self.link_type(
             self.reactor,
             record.id,
             record.secret,
-            "controller-runtime",
+            self.runtime_id,
             events,
             self.worker.handlers(UP),
             self.dial,
@@ -122,20 +130,20 @@ class WorkerEnd:
         self.worker = Worker(reactor, ledger)
         self.backlog = Backlog() if retention is None else Backlog(retention)
         self.serving = Serving(reactor, self.machine, self._offer, self.backlog, settings)
-        handlers: Mapping[str, Handler] = {
-            **self.serving.handlers(),
-            **self.worker.handlers(DOWN),
-        }
         self.link = WorkerLink(
             reactor,
             SECRET,
             f"worker-runtime-{number}",
             self,
-            handlers,
+            self.handlers(),
             dial,
             settings=settings,
             methods=ALL,
         )
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what the link serves."""
+        return {**self.serving.handlers(), **self.worker.handlers(DOWN)}
 
     def _offer(self, seq: int, frame: Any) -> bool:
         return self.link.send_producer(seq, frame)
