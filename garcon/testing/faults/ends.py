@@ -16,6 +16,7 @@ from garcon.controller.executors.records import ExecutorRecord, Inbound, Outboun
 from garcon.controller.executors.remote_executor import RemoteExecutor
 from garcon.deferreds import Tasks
 from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.journal import Journal
 from garcon.link.link import ControllerLink, WorkerLink
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IDialler
@@ -125,6 +126,7 @@ class WorkerEnd:
         dial: IDialler | None,
         number: int,
         retention: int | None = None,
+        journal: int | None = None,
     ) -> None:
         self.machine = Machine(reactor, ledger)
         self.worker = Worker(reactor, ledger)
@@ -140,6 +142,9 @@ class WorkerEnd:
             settings=settings,
             methods=ALL,
         )
+
+        if journal is not None:
+            self.link._outliving.journal = Journal(journal, journal)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the link serves."""
