@@ -16,11 +16,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from garcon.contract.limits import DEAD_AFTER, LAUNCH_WAIT
-from garcon.contract.messages import (
-    AssistantMessage,
-    PermissionRequest,
-    ProviderRow,
-)
+from garcon.contract.messages import AssistantMessage, ProviderRow
 from garcon.contract.runs import (
     Launch,
     PermissionAutoResolved,
@@ -43,6 +39,7 @@ from garcon.controller.chats.commits import (
 from garcon.controller.chats.fields import first_line
 from garcon.controller.chats.interruption import Fate, Interruption
 from garcon.controller.chats.ledger import Record
+from garcon.controller.chats.questions import Questions
 from garcon.controller.chats.state import State
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft, Outcome
@@ -50,7 +47,6 @@ from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
-from garcon.store.records import Row
 
 ABORT_WAIT, END_WAIT = DEAD_AFTER + 1.0, 10.0
 """Seconds for the executor to take a stop, and then for the run's end to arrive.  A dead link is
@@ -107,9 +103,8 @@ class Turn:
         self._holds = 0
         self._held: list[RunEvent] = []
         self._held_bytes = 0
-        self._open: set[str] = set()
-        self._deciding: set[str] = set()
         self._commits = Commits(chat, state.clock, self._rows_lost)
+        self._questions = Questions(chat, run_id, state.now, self._add)
         self._end: tuple[Outcome, RunFailure | None] | None = None
         self._agent_ended = False
         self._agent_end: Waiters[None] = Waiters()
@@ -357,11 +352,11 @@ class Turn:
             case SessionStarted():
                 self._session(event.agent_session_id)
             case PermissionRequested():
-                self._asked(event)
+                self._questions.asked(event)
             case PermissionWithdrawn():
-                self._withdrawn(event.permission_occurrence_id)
+                self._questions.withdrawn(event.permission_occurrence_id)
             case PermissionAutoResolved():
-                self._answered_itself(event)
+                self._questions.answered_itself(event)
             case RunEnded():
                 self._run_ended(event)
         self._commits.go()
@@ -402,8 +397,7 @@ class Turn:
         self._end = (outcome, error)
         self._let_in.fire(None)
         at = self._state.now()
-        for occurrence in sorted(self._open - self._deciding):
-            self._withdrawn(occurrence)
+        self._questions.run_ended()
         if error is not None and error.code == OUTCOME_UNKNOWN:
             self._add(rows.notice(at, RELOAD_NOTICE))
         self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
@@ -411,59 +405,17 @@ class Turn:
 
     # Permissions
 
-    def _asked(self, event: PermissionRequested) -> None:
-        occurrence = event.permission_occurrence_id
-        if occurrence in self._open:
-            return
-        self._open.add(occurrence)
-        request = PermissionRequest(
-            timestamp=event.timestamp,
-            permission_occurrence_id=occurrence,
-            requested_tool=event.requested_tool,
-        )
-        self._add(rows.permission_requested(request), lambda row: self._is_live(row, request))
-
-    def _is_live(self, row: Row, request: PermissionRequest) -> None:
-        view_id = self._chat.transcript.view_id
-        if request.permission_occurrence_id in self._open:
-            self._chat.permissions.add(self.run_id, view_id, row.ordinal, request)
-
-    def _withdrawn(self, occurrence: str) -> None:
-        if occurrence in self._open:
-            self._open.discard(occurrence)
-            self._chat.permissions.remove(occurrence)
-            self._add(rows.permission_cancelled(self._state.now(), occurrence))
-
-    def _answered_itself(self, event: PermissionAutoResolved) -> None:
-        occurrence = event.permission_occurrence_id
-        request = PermissionRequest(
-            timestamp=event.timestamp,
-            permission_occurrence_id=occurrence,
-            requested_tool=event.requested_tool,
-        )
-        self._add(rows.permission_requested(request))
-        self._add(rows.permission_resolved(event.timestamp, occurrence, event.allowed))
-
     def deciding(self, occurrence: str) -> None:
         """A decision is on its way to the agent: what follows waits for its row."""
-        self._deciding.add(occurrence)
+        self._questions.deciding(occurrence)
         self._holds += 1
 
     def decided(self, occurrence: str, verdict: bool | None, *, stays: bool = False) -> None:
         """The decision's fate is known: delivered (`verdict`), still to be made (`stays`), or
         unknown.
         """
-        self._deciding.discard(occurrence)
-        ended = self._end is not None or self.is_settled
-        if verdict is None and stays and not ended:
-            self._let_go()
-            return
-        self._open.discard(occurrence)
-        self._chat.permissions.remove(occurrence)
-        if verdict is not None:
-            self._add(rows.permission_resolved(self._state.now(), occurrence, verdict))
-        elif stays:
-            self._add(rows.permission_cancelled(self._state.now(), occurrence))
+        is_over = self._end is not None or self.is_settled
+        self._questions.decided(occurrence, verdict, stays=stays, is_over=is_over)
         self._let_go()
 
     def _let_go(self) -> None:

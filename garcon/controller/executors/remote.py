@@ -63,14 +63,12 @@ class RemoteRuntime:
 
     def __init__(
         self,
-        executor_id: str,
         reactor: IReactorTime,
         tasks: Tasks,
         link: Callable[[], ILink | None],
         timestamp: Callable[[], str],
         settings: LinkSettings,
     ) -> None:
-        self._executor_id = executor_id
         self._reactor = reactor
         self._tasks = tasks
         self._link = link

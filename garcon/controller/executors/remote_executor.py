@@ -83,9 +83,7 @@ class RemoteExecutor:
         self._tasks = tasks
         self._open_link = open_link
         self._authority = Authority(record.id)
-        self.runtime = RemoteRuntime(
-            record.id, reactor, tasks, lambda: self._link, timestamp, settings
-        )
+        self.runtime = RemoteRuntime(reactor, tasks, lambda: self._link, timestamp, settings)
         self._changed = changed
         self._settings = settings
         self._shown: Availability = "offline"

@@ -13,7 +13,15 @@ from typing import Any
 
 from garcon.contract.connection_url import secret_bytes
 from garcon.contract.limits import FRAGMENT
-from garcon.contract.rpc import Lane
+from garcon.contract.rpc import (
+    CallState,
+    Lane,
+    LostCall,
+    ReconcileCalls,
+    ReconciledCalls,
+    produced,
+)
+from garcon.contract.runs import SessionStarted
 from garcon.link import frames
 from garcon.link.fragments import WHOLE, cut
 from garcon.link.handshake import Answering, Dialling, Mine, Terms
@@ -38,18 +46,81 @@ def golden() -> dict[str, Any]:
         "fragments": [
             _fragments(size) for size in (1, FRAGMENT, FRAGMENT + 1, 2 * FRAGMENT, 2 * FRAGMENT + 1)
         ],
-        "frames": {
-            "request": frames.numbered(
-                frames.request_head(CALL, "test.echo", "", b'{"text":"hello"}'), 1
-            ).decode(),
-            "result": frames.result(CALL, b'{"text":"hello"}').decode(),
-            "ping": frames.PING.decode(),
-            "pong": frames.PONG.decode(),
-            "cancel": frames.encode(frames.Cancel(id=CALL)).decode(),
-            "close": frames.encode(frames.Close(kind="local-close", text="bye")).decode(),
-            "bulk-prepare": frames.encode(frames.BulkPrepare(BULK)).decode(),
-        },
+        "frames": _frames(),
     }
+
+
+def _frames() -> dict[str, str]:
+    """Return one of every frame, and the payloads that the link itself reads."""
+    error = frames.ErrorObject(
+        code="EXECUTOR_BUSY",
+        message="busy",
+        retryable=True,
+        domain="executor",
+        status=503,
+        outcome="not-dispatched",
+    )
+    binding = "c1de4c62-9c2d-4d0c-8f0a-000000000030"
+    fact = produced(binding, SessionStarted(agent_session_id="agent"))
+    lost = ReconcileCalls([LostCall(CALL, SESSION, 7)])
+    states = ReconciledCalls([CallState(CALL, "not-received")])
+    encode = frames.encode
+    texts = {
+        "request": frames.numbered(
+            frames.request_head(CALL, "test.echo", "", b'{"text":"hello"}'), 1
+        ),
+        "request of an integration": frames.numbered(
+            frames.request_head(CALL, "test.echo", "integration", b"null"), 2
+        ),
+        "request calls.reconcile": frames.numbered(
+            frames.request_head(CALL, "calls.reconcile", "", encode(lost)), 3
+        ),
+        "result": frames.result(CALL, b'{"text":"hello"}'),
+        "result of calls.reconcile": frames.result(CALL, encode(states)),
+        "error": encode(frames.Error(id=CALL, error=error)),
+        "cancel": encode(frames.Cancel(id=CALL)),
+        "reply-ack": encode(frames.ReplyAck([CALL])),
+        "producer": frames.producer(1, encode(fact)),
+        "producer-ack": encode(
+            frames.ProducerAck(acknowledgements=[frames.Acknowledgement(binding, 1)])
+        ),
+        "bulk-prepare": encode(frames.BulkPrepare(BULK)),
+        "bulk-prepared": encode(frames.BulkPrepared(BULK)),
+        "bulk-connect": encode(frames.BulkConnect(BULK)),
+        "bulk-activate": encode(frames.BulkActivate(BULK)),
+        "bulk-active": encode(frames.BulkActive(BULK)),
+        "bulk-lost": encode(frames.BulkLost(BULK)),
+        "ping": frames.PING,
+        "pong": frames.PONG,
+        "close": encode(frames.Close(kind="local-close", text="bye")),
+    }
+    return {name: text.decode() for name, text in texts.items()}
+
+
+def _dialogue(one: Cipher, other: Cipher) -> list[dict[str, str]]:
+    """Return what follows a handshake: small texts, and a large one with a small one between its
+    fragments.
+    """
+    ping, pong = WHOLE + frames.PING, WHOLE + frames.PONG
+    large = bytes(n % 251 for n in range(FRAGMENT + 1))
+    said = [
+        ("dialler", one, ping),
+        ("listener", other, pong),
+        ("listener", other, cut(large, 0)),
+        ("listener", other, ping),
+        ("listener", other, cut(large, FRAGMENT)),
+        ("dialler", one, pong),
+    ]
+    dialogue = []
+    for sender, cipher, plaintext in said:
+        record = cipher.seal(plaintext)
+        entry = {"from": sender, "plaintextSha256": sha256(plaintext).hexdigest()}
+        if len(plaintext) < 100:
+            entry |= {"plaintext": plaintext.hex(), "record": record.hex()}
+        else:
+            entry |= {"recordSha256": sha256(record).hexdigest()}
+        dialogue.append(entry)
+    return dialogue
 
 
 def _handshake(what: str, dialling_role: Any, terms: Terms) -> dict[str, Any]:
@@ -80,6 +151,12 @@ def _handshake(what: str, dialling_role: Any, terms: Terms) -> dict[str, Any]:
     (last,), agreed = dialling.take(proof)
     answering.take(last)
     assert agreed is not None
+    records = [
+        one.seal(WHOLE + hello),
+        other.seal(WHOLE + own),
+        other.seal(WHOLE + proof),
+        one.seal(WHOLE + last),
+    ]
     return {
         "what": what,
         "secret": SECRET,
@@ -88,12 +165,8 @@ def _handshake(what: str, dialling_role: Any, terms: Terms) -> dict[str, Any]:
         "messages": [first.hex(), second.hex()],
         "handshakeHash": one.handshake_hash.hex(),
         "texts": [t.decode() for t in (hello, own, proof, last)],
-        "records": [
-            one.seal(WHOLE + hello).hex(),
-            other.seal(WHOLE + own).hex(),
-            other.seal(WHOLE + proof).hex(),
-            one.seal(WHOLE + last).hex(),
-        ],
+        "records": [record.hex() for record in records],
+        "dialogue": _dialogue(one, other),
         "sessionId": agreed.session_id,
         "generation": agreed.generation,
     }

@@ -324,6 +324,19 @@ class FaultTests(Pairs):
         self.assert_whole(controller, chat, rows)
         self.assertIn("again", self.fleet.garcon(worker, "resume", chat, "say again").out)
 
+    def test_much_output_of_a_gap_comes_no_faster_than_it_is_kept(self) -> None:
+        """More rows than may wait for their commit at a time: none of them is lost."""
+        controller = self.fleet.controller()
+        relay, worker, _ = self.relayed(controller)
+        chat, turn = self.start(worker, "say one\nsleep 2\nemit 20000", wait=False).handle()
+        eventually("the first row", lambda: self.said(controller, chat) == ["one"])
+        relay.cut()
+        time.sleep(6)
+        relay.mend()
+        done = self.fleet.garcon(controller, "wait", chat, "--turn", turn, check=False)
+        self.assertIn("the turn completed", done.err)
+        self.assert_whole(controller, chat, ["one", *(f"row {n}" for n in range(1, 20_001))])
+
     def test_a_turn_outlives_many_cuts(self) -> None:
         """However often the link goes, the turn is whole."""
         controller = self.fleet.controller()

@@ -16,6 +16,7 @@ from garcon.controller.executors.records import ExecutorRecord, Inbound, Outboun
 from garcon.controller.executors.remote_executor import RemoteExecutor
 from garcon.deferreds import Tasks
 from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.journal import Journal
 from garcon.link.link import ControllerLink, WorkerLink
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IDialler
@@ -31,12 +32,20 @@ SECRET = new_secret(bytes(range(32)))
 class ControllerEnd:
     """The controller's side; `dial` None means that the worker dials."""
 
+    link_type = ControllerLink
+
     def __init__(
-        self, reactor: Any, ledger: Ledger, settings: LinkSettings, dial: IDialler | None
+        self,
+        reactor: Any,
+        ledger: Ledger,
+        settings: LinkSettings,
+        dial: IDialler | None,
+        runtime_id: str = "controller-runtime",
     ) -> None:
         self.reactor = reactor
         self.settings = settings
         self.dial = dial
+        self.runtime_id = runtime_id
         self.tasks = Tasks()
         self.worker = Worker(reactor, ledger)
         self.links: list[ControllerLink] = []
@@ -77,11 +86,11 @@ class ControllerEnd:
         return self.longest_absence + margin < self.settings.grace
 
     def _open(self, record: ExecutorRecord, events: ILinkEvents) -> ILink:
-        link = ControllerLink(
+        link = self.link_type(
             self.reactor,
             record.id,
             record.secret,
-            "controller-runtime",
+            self.runtime_id,
             events,
             self.worker.handlers(UP),
             self.dial,
@@ -117,25 +126,29 @@ class WorkerEnd:
         dial: IDialler | None,
         number: int,
         retention: int | None = None,
+        journal: int | None = None,
     ) -> None:
         self.machine = Machine(reactor, ledger)
         self.worker = Worker(reactor, ledger)
         self.backlog = Backlog() if retention is None else Backlog(retention)
         self.serving = Serving(reactor, self.machine, self._offer, self.backlog, settings)
-        handlers: Mapping[str, Handler] = {
-            **self.serving.handlers(),
-            **self.worker.handlers(DOWN),
-        }
         self.link = WorkerLink(
             reactor,
             SECRET,
             f"worker-runtime-{number}",
             self,
-            handlers,
+            self.handlers(),
             dial,
             settings=settings,
             methods=ALL,
         )
+
+        if journal is not None:
+            self.link._outliving.journal = Journal(journal, journal)
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return what the link serves."""
+        return {**self.serving.handlers(), **self.worker.handlers(DOWN)}
 
     def _offer(self, seq: int, frame: Any) -> bool:
         return self.link.send_producer(seq, frame)

@@ -38,7 +38,10 @@ class InProcess:
 
     def __init__(self, schedule: Schedule) -> None:
         self.clock = Clock()
-        self.ledger = Ledger()
+        self.ledger = Ledger(clock=self.clock.seconds)
+        if not any(isinstance(step, Stall) for step in schedule.steps):
+            # A side that hears nothing finds that out in its time, and tells its handlers.
+            self.ledger.late = SETTINGS.dead_after + SETTINGS.ping_every
         self.network = FaultyNetwork(clock=self.clock)
         self.schedule = schedule
         self._dialler = MemoryDialler(self.network)
@@ -59,6 +62,7 @@ class InProcess:
             self._dialler if dials else None,
             self._workers,
             self.schedule.retention,
+            self.schedule.journal,
         )
         self._dialler.target = self.controller.link if dials else worker.link
         worker.link.start()
@@ -130,7 +134,7 @@ def play(schedule: Schedule) -> list[str]:
 
 def play_on(stage: InProcess) -> list[str]:
     """Play the schedule of a stage."""
-    play = Play(stage, stage.ledger)
+    play = Play(stage, stage.ledger, keeps_replies=stage.schedule.journal is None)
     stage.elapse(0.0)
     for step in stage.schedule.steps:
         match step:

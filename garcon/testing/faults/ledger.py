@@ -7,7 +7,7 @@ process it is, writes down what it really did.  Neither knows the other: only `v
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
@@ -49,6 +49,8 @@ class Asked:
     """Whether the other side writes down what it does of it."""
     is_durable: bool = False
     """Only the loss of the worker, or of its grace, may leave its fate unknown."""
+    is_of_session: bool = False
+    """It ends with its session, on both sides."""
     ends: list[str] = field(factory=list)
 
     @property
@@ -121,6 +123,13 @@ class Ledger:
     """Decisions that an agent got, by occurrence."""
     is_continuous: bool = True
     """Whether one worker process was there all the time, and never away for as long as a grace."""
+    clock: Callable[[], float] = lambda: 0.0
+    late: float | None = None
+    """How long after the end of a call of the `session` class its handler may go on at most; None
+    leaves that open.
+    """
+    ended_at: dict[str, float] = field(factory=dict)
+    happened_at: dict[str, float] = field(factory=dict)
 
     def asked(
         self,
@@ -130,11 +139,22 @@ class Ledger:
         *,
         is_counted: bool = True,
         is_durable: bool = False,
+        is_of_session: bool = False,
     ) -> Asked:
         """A call was made; what it gives is written down, however often that is."""
-        call = self.calls[token] = Asked(token, method, d, is_counted, is_durable)
-        d.addBoth(lambda result: call.ends.append(ending(result)))
+        call = self.calls[token] = Asked(token, method, d, is_counted, is_durable, is_of_session)
+
+        def ended(result: Any) -> None:
+            call.ends.append(ending(result))
+            self.ended_at[token] = self.clock()
+
+        d.addBoth(ended)
         return call
+
+    def happens(self, token: str) -> None:
+        """A handler has done its work."""
+        self.happened[token] += 1
+        self.happened_at[token] = self.clock()
 
     def turn(self, run_id: str) -> Turn:
         """A run is about to be launched."""
@@ -181,6 +201,10 @@ class Ledger:
             return
         if begun > 1:
             yield f"{name} was begun {begun} times"
+        if self.late is not None and call.is_of_session and happened:
+            after = self.happened_at[call.token] - self.ended_at[call.token]
+            if after > self.late:
+                yield f"{name} happened {after:.0f} s after it had ended {call.ends[0]}"
         match call.ends[0]:
             case "succeeded":
                 if call.is_counted and happened != 1:

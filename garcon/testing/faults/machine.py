@@ -120,7 +120,7 @@ class Worker:
     def _done(self, request: Work) -> Deferred[Any]:
         if request.refuses:
             return fail(GarconError("NOT_NOW", "not now", status=409))
-        self.ledger.happened[request.token] += 1
+        self.ledger.happens(request.token)
         return succeed(Worked(request.token, "." * request.answer))
 
     @property

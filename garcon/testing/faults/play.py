@@ -60,6 +60,8 @@ class Play:
     stage: Stage
     ledger: Ledger
     _number: int = 0
+    keeps_replies: bool = True
+    """Whether the worker has room for every reply."""
 
     def take(self, step: Step) -> None:
         """Take any step but those in which only time passes."""
@@ -111,10 +113,12 @@ class Play:
             token,
             method.name,
             d,
-            is_durable=method.continuity is Continuity.JOURNALED
+            is_durable=self.keeps_replies
+            and method.continuity is Continuity.JOURNALED
             and ask.deadline is None
             and not ask.interactive
             and method.lane is Lane.PRIMARY,
+            is_of_session=method.continuity is Continuity.SESSION,
         )
 
     def _begin(self, script: Script) -> None:

@@ -116,6 +116,7 @@ class OverSockets:
             self._target if self.schedule.worker_dials else None,
             self._workers,
             self.schedule.retention,
+            self.schedule.journal,
         )
         worker.link.start()
         return worker
@@ -183,7 +184,7 @@ class OverSockets:
     @returns_deferred
     async def play(self) -> list[str]:
         """Play the schedule to its end and say what was wrong with it."""
-        play = Play(self, self.ledger)
+        play = Play(self, self.ledger, keeps_replies=self.schedule.journal is None)
         await self._until(lambda: self.controller.executor.availability == "ready", 2.0)
         for step in self.schedule.steps:
             match step:

@@ -152,7 +152,7 @@ Step = Elapse | Stall | Ask | Cancel | Begin | CancelLaunch | Stop | Decide | Fa
 
 SETTINGS = LinkSettings(grace=100.0, newer_grace=20.0)
 """The contract's times, but for a grace that a schedule can see the end of."""
-SMALL_RETENTION = 8 * KIB
+SMALL_RETENTION, SMALL_JOURNAL = 8 * KIB, 2 * KIB
 
 
 @frozen
@@ -163,10 +163,15 @@ class Schedule:
     worker_dials: bool = True
     retention: int | None = None
     """Bytes of output that the worker may keep; None is the contract's."""
+    journal: int | None = None
+    """Bytes of replies that it may keep; likewise."""
 
     def __str__(self) -> str:
         lines = "\n".join(f"    {step}," for step in self.steps)
-        return f"worker_dials={self.worker_dials} retention={self.retention}\n{lines}"
+        return (
+            f"worker_dials={self.worker_dials} retention={self.retention} journal={self.journal}\n"
+            f"{lines}"
+        )
 
 
 def seeded(seed: int) -> Schedule:
@@ -186,6 +191,7 @@ def made(chance: Random, longest: int = 48) -> Schedule:
         tuple(steps),
         worker_dials=chance.random() < 0.6,
         retention=SMALL_RETENTION if chance.random() < 0.3 else None,
+        journal=SMALL_JOURNAL if chance.random() < 0.2 else None,
     )
 
 
@@ -222,7 +228,7 @@ def _elapse(chance: Random) -> Step:
 def _ask(chance: Random) -> Step:
     return Ask(
         chance.randrange(4),
-        seconds=chance.choice((0.0, 0.0, 0.5, 4.0, 20.0)),
+        seconds=chance.choice((0.0, 0.0, 0.5, 4.0, 20.0, 50.0)),
         refuses=chance.random() < 0.1,
         answer=_size(chance),
         padding=_size(chance),

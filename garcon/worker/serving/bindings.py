@@ -135,10 +135,11 @@ class Binding:
     def _publish(self, event: RelayedEvent) -> None:
         if not self.is_open:
             return
-        content: bytes | None = msgspec.json.encode(event)
-        if content is not None and len(content) > self._relay.largest:
-            content = cut_event(event, self._relay.largest)
-        kept = content is not None and self._relay.publish(
+        content = msgspec.json.encode(event)
+        if len(content) > self._relay.largest:
+            # A row that cannot be cut is a gap in the stream.
+            content = cut_event(event, self._relay.largest) or content
+        kept = self._relay.publish(
             self.binding_id,
             content,
             is_row=isinstance(event, RowProduced),
