@@ -138,6 +138,92 @@ class EndTests(FaultCase):
             return None
 
 
+class CrowdTests(FaultCase):
+    """Many commands at once, as agents start them."""
+
+    def test_thirty_commands_at_once_on_a_worker(self) -> None:
+        """They wait for room at the gateway: each turn is run once and answered to its command."""
+        controller, worker, _ = self.fleet.pair()
+        with ThreadPoolExecutor(30) as pool:
+            turns = [
+                pool.submit(self.start, worker, f"say number {number}", check=False)
+                for number in range(30)
+            ]
+            done = [turn.result(120) for turn in turns]
+        self.assertEqual([str(one) for one in done if one.status != 0], [])
+        said = [one.out.splitlines()[2:] for one in done]
+        self.assertEqual(said, [[f"number {number}"] for number in range(30)])
+        self.assertEqual(len(self.client(controller).chats()), 30)
+
+    def test_decisions_at_once(self) -> None:
+        """Of several decisions on one request exactly one counts, and its row is the only one."""
+        client = self.client(self.fleet.controller())
+        for number in range(3):
+            body = self.a_start(client, f"ask touch made-{number}\nsay over")
+            turn = client.start(body).turn_id
+            control = client.permission(body["chatId"])
+            with ThreadPoolExecutor(4) as pool:
+                decisions = [
+                    pool.submit(self.decide_at_once, client, control, allow)
+                    for allow in (True, False, True, False)
+                ]
+                answers = [one.result(30) for one in decisions]
+            taken = [allow for allow, said in answers if said.status == 200]
+            self.assertEqual(len(taken), 1, answers)
+            refusals = {said.json["errorCode"] for _, said in answers if said.status != 200}
+            self.assertEqual(refusals, {"PERMISSION_NOT_ACTIONABLE"})
+            self.assertEqual(client.settled(body["chatId"], turn).state, "completed")
+            made = self.fleet.projects / "project" / f"made-{number}"
+            self.assertEqual(made.exists(), taken[0])
+            kinds = [row["type"] for row in self.rows_of(client, body["chatId"])]
+            self.assertEqual(kinds.count("permission-resolved"), 1)
+
+    def decide_at_once(
+        self, client: StrictClient, control: dict[str, Any], allow: bool
+    ) -> tuple[bool, Said]:
+        """Decide under an identity of its own."""
+        body = {
+            "clientRequestId": client.request_id(),
+            "chatId": control["chatId"],
+            "permissionOccurrenceId": control["permissionOccurrenceId"],
+            "allow": allow,
+            "alwaysAllow": False,
+            "control": control,
+        }
+        return allow, client.ask(operations.PERMISSION_DECISION, body)
+
+    def rows_of(self, client: StrictClient, chat_id: str) -> list[dict[str, Any]]:
+        """Return a chat's messages as JSON."""
+        said = client.ask(operations.MESSAGES, query={"chatId": chat_id, "limit": 200})
+        return [one["message"] for one in said.json["messages"]]
+
+    def test_stops_at_once_and_at_any_moment(self) -> None:
+        """Of two stops at most one interrupts; the receipt says which it was, and the chat is
+        free.
+        """
+        client = self.client(self.fleet.controller())
+        for number in range(8):
+            body = self.a_start(client, "sleep 0.05\nsay over")
+            turn = client.start(body).turn_id
+            time.sleep(number * 0.015)
+            with ThreadPoolExecutor(2) as pool:
+                stops = [pool.submit(self.stop_at_once, client, body["chatId"]) for _ in range(2)]
+                outcomes = sorted(one.result(30) for one in stops)
+            state = client.settled(body["chatId"], turn).state
+            if state == "completed":
+                self.assertEqual(outcomes, ["already-idle", "already-idle"])
+            else:
+                self.assertEqual(
+                    (outcomes, state), (["already-idle", "interrupt-requested"], "interrupted")
+                )
+        phases = {chat.processing_phase for chat in client.chats()}
+        self.assertEqual(phases, {None})
+
+    def stop_at_once(self, client: StrictClient, chat_id: str) -> str:
+        """Stop a chat under an identity of its own; return the outcome."""
+        return str(client.stop({"clientRequestId": client.request_id(), "chatId": chat_id}).outcome)
+
+
 class FullDiskTests(FaultCase):
     """The workspace lies on a file system that has no room left."""
 
