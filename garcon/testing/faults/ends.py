@@ -81,9 +81,12 @@ class ControllerEnd:
 
     def was_continuous(self) -> bool:
         """Whether the worker was never away for so long that it may have given up."""
-        # The worker may notice a loss earlier than we do, and late timers say nothing at all.
-        margin = 2 * self.settings.dead_after
-        return self.longest_absence + margin < self.settings.grace
+        return self.longest_absence + self.margin < self.settings.grace
+
+    @property
+    def margin(self) -> float:
+        """How much earlier than we the worker may have noticed a loss, late timers included."""
+        return 2 * self.settings.dead_after
 
     def _open(self, record: ExecutorRecord, events: ILinkEvents) -> ILink:
         link = self.link_type(

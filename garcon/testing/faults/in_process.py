@@ -27,9 +27,9 @@ from garcon.testing.faults.steps import (
 
 REST = 600.0
 """In this time everything has ended once nothing more goes wrong."""
-AFTERGLOW = SETTINGS.newer_grace + 2.0
-"""So long a worker may keep what the controller will not ask for again: the end of a run whose
-acknowledgement was lost.
+AFTERGLOW = SETTINGS.newer_grace + 2 * max(SETTINGS.redial_delays)
+"""So long a worker may keep what the controller will not ask for again, the end of a run whose
+acknowledgement was lost; should the link be lost once more, from its return.
 """
 
 
@@ -142,6 +142,9 @@ def play_on(stage: InProcess) -> list[str]:
                 stage.elapse(seconds)
             case Stall(seconds):
                 stage.clock.advance(seconds)
+                if seconds + stage.controller.margin >= SETTINGS.grace:
+                    # Who had lost his session before has found his grace over at once.
+                    stage.ledger.is_continuous = False
             case _:
                 play.take(step)
     wrong = _settle(stage, play)
@@ -166,7 +169,8 @@ def _settle(stage: InProcess, play: Play) -> list[str]:
             return [f"no rest after {REST:.0f} s: {stage.controller.link.last_error}"]
         play.wind_up()
         stage.elapse(1.0)
+    rested = stage.clock.seconds()
     stage.elapse(1.0)
-    if leaks(stage.controller, stage.worker):
-        stage.elapse(AFTERGLOW)
+    while leaks(stage.controller, stage.worker) and stage.clock.seconds() - rested < AFTERGLOW:
+        stage.elapse(1.0)
     return leaks(stage.controller, stage.worker)

@@ -252,7 +252,9 @@ class Machine:
         if run is None or run.asked != response.permission_occurrence_id:
             return succeed("not-delivered")
         run.asked = None
-        self.ledger.delivered[response.permission_occurrence_id] += 1
+        if response.allow:
+            # What a worker denies by itself is nobody's decision.
+            self.ledger.delivered[response.permission_occurrence_id] += 1
         if not run.is_stopping:
             self._later(run, run.script.pace, self._row)
         return succeed("confirmed")
