@@ -39,8 +39,7 @@ class Backlog:
     """
 
     budget: int = limits.PRODUCER_RETENTION
-    largest: int = limits.MESSAGE - 64 * limits.KIB
-    """What a message of the link can hold beside its own frame."""
+    largest: int = limits.RUN_EVENT
     size: int = field(default=0, init=False)
     _streams: dict[str, _Stream] = field(factory=dict, init=False)
     _unsent: deque[Frame] = field(factory=deque, init=False)

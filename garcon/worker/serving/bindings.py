@@ -25,7 +25,6 @@ from garcon.contract.runs import (
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError, LimitExceeded, validation
 from garcon.runtime.interfaces import IRunSink
-from garcon.worker.serving.cutting import cut_event
 from garcon.worker.serving.relay import Relay
 
 OUTPUT_LOST = RunFailure(
@@ -71,10 +70,8 @@ class Binding:
         is_row = isinstance(event, RowProduced)
         if is_row and self.has_lost_output:
             return
-        content: bytes | None = msgspec.json.encode(event)
-        if content is not None and len(content) > self._relay.largest:
-            content = cut_event(event, self._relay.largest)
-        if content is None or not self._relay.publish(self.binding_id, content, must=not is_row):
+        kept = self._relay.publish(self.binding_id, msgspec.json.encode(event), must=not is_row)
+        if not kept:
             self.has_lost_output = True
             self._overflowed(self)
 
