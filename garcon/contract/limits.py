@@ -8,6 +8,8 @@ MIB = 1024 * KIB
 RECORD_PLAINTEXT = 65_519
 FRAGMENT = 32 * KIB
 MESSAGE = 16 * MIB
+RUN_EVENT = MESSAGE - 64 * KIB
+"""One fact of a run, encoded: what a message can hold beside its own frame."""
 HANDSHAKE_FRAME = 8_192
 RECORDS_PER_KEY = 2**32
 

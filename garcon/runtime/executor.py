@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.limits import LAUNCH_WAIT, SESSIONS
+from garcon.contract.limits import LAUNCH_WAIT, RUN_EVENT, SESSIONS
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -46,6 +46,7 @@ from garcon.runtime import projects
 from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.process import launch_failed
+from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
 from garcon.runtime.interfaces import IAgent, IAgentSession, IExecutorRuntime, IRunSink
 from garcon.runtime.runs import Run
@@ -94,9 +95,11 @@ class _Watch:
     _sink: IRunSink
 
     def event(self, event: RunEvent) -> None:
-        """Note what the runtime must know, then pass the event on."""
+        """Note what the runtime must know, then pass the event on, cut to what may be said at
+        once.
+        """
         self._runtime.event_passed(self._launch, event)
-        self._sink.event(event)
+        self._sink.event(fitting(event, RUN_EVENT))
 
 
 @implementer(IExecutorRuntime)

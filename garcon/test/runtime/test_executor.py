@@ -12,12 +12,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
-from garcon.contract.limits import LAUNCH_WAIT, SESSIONS
+from garcon.contract.limits import LAUNCH_WAIT, RUN_EVENT, SESSIONS
+from garcon.contract.messages import AssistantMessage
 from garcon.contract.runs import (
     Delivery,
     Launch,
     Launched,
     PermissionResponse,
+    RowProduced,
     RunEnded,
     SessionStarted,
 )
@@ -336,6 +338,22 @@ class Running(RuntimeCase):
         session.end()
         self.assertEqual(sink.events, [asked("one"), RunEnded(outcome="finished")])
         self.assertEqual(self.successResultOf(self.runtime.respond(answer)), "not-delivered")
+
+    def test_a_row_that_is_too_large_is_cut(self) -> None:
+        """It costs neither its run nor the rows after it."""
+        _, sink, d = self.begin()
+        self.successResultOf(d)
+        (session,) = self.agent.sessions
+        assert session.sink is not None
+        for text in ("x" * RUN_EVENT, "after"):
+            message = AssistantMessage(timestamp="2026-01-01T00:00:00.000Z", content=text)
+            session.sink.event(RowProduced(message=message))
+        session.end()
+        messages: list[Any] = [row.message for row in sink.of(RowProduced)]
+        cut, after = (message.content for message in messages)
+        self.assertIn("[Cut here: ", cut[-100:])
+        self.assertLess(len(cut), RUN_EVENT)
+        self.assertEqual((after, sink.of(RunEnded)), ("after", [RunEnded(outcome="finished")]))
 
 
 class Stopping(RuntimeCase):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
@@ -283,21 +281,6 @@ class Streams(Cast):
         events = [event for _, _, event in self.published()]
         self.assertEqual(events[-1], RunEnded(outcome="failed", error=OUTPUT_LOST))
         self.assertLess(len(events), 10)
-
-    def test_a_row_larger_than_a_message_is_cut(self) -> None:
-        """It costs neither its run nor the rows after it."""
-        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(largest=400))
-        self.handlers = self.serving.handlers()
-        sink = self.begin()
-        sink.event(row("b" * 500))
-        sink.event(row("c"))
-        sink.event(RunEnded(outcome="finished"))
-        events: list[Any] = [event for _, _, event in self.published()]
-        cut, *rest = events
-        self.assertTrue(cut.message.content.startswith("bbb"))
-        self.assertIn("[Cut here: ", cut.message.content)
-        self.assertEqual(rest, [row("c"), RunEnded(outcome="finished")])
-        self.assertEqual(self.runtime.aborted, [])
 
     def test_a_caller_who_gives_up_cancels_the_launch(self) -> None:
         """Cancelling the handler cancels the launch and closes the stream."""

@@ -91,8 +91,7 @@ class Backlog:
     """Keep every frame until it is acknowledged, within one budget for all bindings."""
 
     budget: int = limits.PRODUCER_RETENTION
-    largest: int = limits.MESSAGE - 64 * limits.KIB
-    """What a message of the link can hold beside its own frame."""
+    largest: int = limits.RUN_EVENT
     size: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
     """Rows given up so far."""

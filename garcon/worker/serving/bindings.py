@@ -28,7 +28,6 @@ from garcon.contract.runs import (
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError, LimitExceeded, validation
 from garcon.runtime.interfaces import IRunSink
-from garcon.worker.serving.cutting import cut_event
 from garcon.worker.serving.relay import Relay
 
 OUTPUT_LOST = RunFailure(
@@ -135,13 +134,9 @@ class Binding:
     def _publish(self, event: RelayedEvent) -> None:
         if not self.is_open:
             return
-        content = msgspec.json.encode(event)
-        if len(content) > self._relay.largest:
-            # A row that cannot be cut is a gap in the stream.
-            content = cut_event(event, self._relay.largest) or content
         kept = self._relay.publish(
             self.binding_id,
-            content,
+            msgspec.json.encode(event),
             is_row=isinstance(event, RowProduced),
             is_last=isinstance(event, RunEnded),
         )

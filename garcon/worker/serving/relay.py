@@ -32,11 +32,6 @@ class Relay:
     _retry: IDelayedCall | None = None
     _is_pumping: bool = False
 
-    @property
-    def largest(self) -> int:
-        """Bytes of the largest event that can be sent."""
-        return self._backlog.largest
-
     def open(self, binding_id: str) -> None:
         """Start the stream of a binding, numbered from 1."""
         self._backlog.open(binding_id)

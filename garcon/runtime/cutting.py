@@ -1,8 +1,8 @@
-"""Making an event fit into one message of the link: its longest texts lose their ends, and say so.
+"""Making an event fit into its bound: its longest texts lose their ends, and say so.
 
-Pure.  On the controller's own machine rows have no such bound; here one that is too long would
-otherwise cost its run everything after it.  A permission request is never cut: nobody should allow
-what they cannot see whole.
+Pure.  The bound is what a message of the link can hold, and on the controller's own machine it is
+the same: without it, one tool's output could cost its run everything after it.  A permission
+request is never cut: nobody should allow what they cannot see whole.
 """
 
 from __future__ import annotations
@@ -12,34 +12,35 @@ from typing import Any, cast
 
 import msgspec
 
-from garcon.contract.runs import RelayedEvent, RowProduced, RunEnded, RunEvent
+from garcon.contract.runs import RowProduced, RunEnded, RunEvent
 
-NOTE = "\n[Cut here: {count} more characters did not fit into a message of the executor's link.]"
+NOTE = "\n[Cut here: {count} more characters were too many for one row.]"
 _TEXTS = 16
 """Texts of one event that are cut at most; an event with more long ones is not cut."""
 
 
-def cut_event(event: RelayedEvent, limit: int) -> bytes | None:
-    """Return an event of at most `limit` encoded bytes, or None when it must not be cut or cutting
-    texts does not get it there.
+def fitting(event: RunEvent, limit: int) -> RunEvent:
+    """Return an event that takes at most `limit` encoded bytes, cut if need be.
+
+    One that must not be cut, or does not get there by it, is returned as it is.
     """
     if not isinstance(event, RowProduced | RunEnded):
-        return None
+        return event
+    content = msgspec.json.encode(event)
+    if len(content) <= limit:
+        return event
     plain = msgspec.to_builtins(event)
     for _ in range(_TEXTS):
-        content = msgspec.json.encode(plain)
-        if len(content) <= limit:
-            # What is sent must still be an event.
-            return msgspec.json.encode(msgspec.convert(plain, cast(type[RunEvent], RunEvent)))
         place = max(_texts(plain), key=lambda found: len(found[2]), default=None)
-        if place is None:
-            return None
+        if place is None or len(place[2]) <= len(NOTE) + 20:
+            break
         holder, key, text = place
         left = _size(text) - (len(content) - limit) - len(NOTE) - 20
-        if len(text) <= len(NOTE) + 20:
-            return None
         holder[key] = _beginning(text, max(left, 0))
-    return None
+        content = msgspec.json.encode(plain)
+        if len(content) <= limit:
+            return msgspec.convert(plain, cast(type[RunEvent], RunEvent))
+    return event
 
 
 def _beginning(text: str, size: int) -> str:

@@ -1,4 +1,4 @@
-"""Events that no message of the link could hold."""
+"""Events that are too large for their bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from garcon.contract.runs import (
     RunEvent,
     RunFailure,
 )
-from garcon.worker.serving.cutting import cut_event
+from garcon.runtime.cutting import fitting
 
 NOW = "2026-01-01T00:00:00.000Z"
 LIMIT = 1_000
@@ -26,19 +26,20 @@ def said(text: str) -> RowProduced:
 
 
 class CuttingTests(SynchronousTestCase):
-    def cut(self, event: RunEvent, limit: int = LIMIT) -> Any:
-        """Cut an event; it stays within the limit, uses it, and is still an event."""
-        content = cut_event(event, limit)
-        assert content is not None
-        self.assertLessEqual(len(content), limit)
-        self.assertGreater(len(content), limit - 50)
-        return msgspec.json.decode(content, type=RunEvent)
+    def cut(self, event: RunEvent) -> Any:
+        """Cut an event; it stays within the limit, and uses most of it."""
+        cut = fitting(event, LIMIT)
+        size = len(msgspec.json.encode(cut))
+        self.assertLessEqual(size, LIMIT)
+        self.assertGreater(size, LIMIT - 60)
+        return cut
 
     def test_what_fits_is_untouched(self) -> None:
         """Up to the limit exactly."""
         event = said("x" * 100)
-        whole = msgspec.json.encode(event)
-        self.assertEqual(cut_event(event, len(whole)), whole)
+        size = len(msgspec.json.encode(event))
+        self.assertIs(fitting(event, size), event)
+        self.assertIsNot(fitting(event, size - 1), event)
 
     def test_a_long_text_loses_its_end_and_says_so(self) -> None:
         """The beginning is what a reader needs most, and the count adds up."""
@@ -65,9 +66,8 @@ class CuttingTests(SynchronousTestCase):
         """One cut may not be enough."""
         content = {"a": "a" * 4_000, "b": "b" * 4_000}
         row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
-        event = cut_event(RowProduced(message=row), LIMIT)
-        assert event is not None
-        self.assertLessEqual(len(event), LIMIT)
+        event = fitting(RowProduced(message=row), LIMIT)
+        self.assertLessEqual(len(msgspec.json.encode(event)), LIMIT)
 
     def test_an_end_always_comes_through(self) -> None:
         """A run whose failure takes long words to tell is over all the same."""
@@ -81,10 +81,11 @@ class CuttingTests(SynchronousTestCase):
         asked = PermissionRequested(
             permission_occurrence_id="o-1", requested_tool=tool, timestamp=NOW
         )
-        self.assertIsNone(cut_event(asked, LIMIT))
+        self.assertIs(fitting(asked, LIMIT), asked)
 
     def test_what_is_no_text_cannot_be_cut(self) -> None:
         """Nor can many texts that are each short."""
         content = {"numbers": list(range(5_000)), "words": ["word"] * 1_000}
         row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
-        self.assertIsNone(cut_event(RowProduced(message=row), LIMIT))
+        event = RowProduced(message=row)
+        self.assertIs(fitting(event, LIMIT), event)
