@@ -24,6 +24,7 @@ from twisted.logger import Logger, LoggingFile, globalLogBeginner
 from twisted.python import usage
 from twisted.python.failure import Failure
 
+from garcon.allocation import keep_freed_memory
 from garcon.contract.connection_url import redact
 from garcon.contract.version import VERSION
 from garcon.deferreds import returns_deferred
@@ -42,6 +43,13 @@ def use_monotonic_clock(reactor: Any) -> None:
     (decisions.md 37).
     """
     reactor.seconds = time.monotonic
+
+
+def prepare(reactor: Any) -> None:
+    """Make a process of ours out of this one, before anything else uses the reactor."""
+    use_monotonic_clock(reactor)
+    watch(reactor)
+    keep_freed_memory()
 
 
 def fail_to_start(text: str, scope: str = "server") -> NoReturn:
@@ -471,8 +479,7 @@ def run_in_foreground(
     input is never read.
     """
     options.parseOptions(list(argv))
-    use_monotonic_clock(reactor)
-    watch(reactor)
+    prepare(reactor)
     log = LineLog(sys.stdout, sys.stderr, options["log-level"])
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
     service = make_service(options, reactor)

@@ -35,15 +35,14 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    prepare,
     require_free_port,
     run_in_foreground,
     take_variable,
     under_twistd,
-    use_monotonic_clock,
     whole_number,
 )
 from garcon.runtime.executor import agents_for
-from garcon.stalls import watch
 from garcon.web.certificates import server_identity
 
 LEASE_WAIT = 3.0
@@ -193,8 +192,7 @@ def makeService(options: Options, reactor: Any = None) -> Role:
         from twisted.internet import reactor as installed
 
         reactor = installed
-        use_monotonic_clock(reactor)
-        watch(reactor)
+        prepare(reactor)
     # A worker's secret is not a controller's business, least of all its children's.
     take_variable("GARCON_CONTROLLER_URL")
     leases: list[Lease] = []

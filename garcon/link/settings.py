@@ -32,6 +32,10 @@ class LinkSettings:
     """How long after its loss a lane's calls are kept for the next session."""
     newer_grace: float = limits.NEWER_GRACE
     """How long a worker keeps a run that a newer session has not resumed."""
+    launch_wait: float = limits.LAUNCH_WAIT
+    """How long a controller waits for a run to begin."""
+    install_again: float = 5.0
+    """When to install a session again whose worker has refused it."""
     interactive_wait: float = limits.INTERACTIVE_WAIT
     dispatch_reserve: float = limits.DISPATCH_RESERVE
     ack_batch: float = limits.ACK_BATCH

@@ -31,8 +31,11 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         {"runtime", "link", "web", "store", "contract", "local", "errors", "deferreds"},
     ),
     "stalls": frozenset(),
+    "allocation": frozenset(),
     "log_lines": frozenset({"contract"}),
-    "process": frozenset({"log_lines", "stalls", "contract", "local", "errors", "deferreds"}),
+    "process": frozenset(
+        {"allocation", "log_lines", "stalls", "contract", "local", "errors", "deferreds"}
+    ),
     "cli": frozenset({"contract", "local", "errors"}),
 }
 """What each layer may import of garcon, besides itself."""

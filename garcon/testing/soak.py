@@ -119,14 +119,15 @@ def play_over_sockets(seed: int, seconds: float, most: int | None) -> tuple[int,
     from garcon.testing.faults.steps import seeded
 
     reactor: Any = _reactor
-    end = time.monotonic() + seconds
+    end, parent = time.monotonic() + seconds, os.getppid()
     seeds = iter(range(seed, seed + (most if most is not None else 1 << 40)))
     played = 0
     wrong: list[str] = []
 
     async def play_on() -> None:
         nonlocal played
-        while time.monotonic() < end or most is not None:
+        # Nobody is told when whoever asked for this is killed.
+        while (time.monotonic() < end or most is not None) and os.getppid() == parent:
             number = next(seeds, None)
             if number is None:
                 return

@@ -38,14 +38,13 @@ from garcon.process import (
     environment_snapshot,
     fail_to_start,
     non_empty,
+    prepare,
     require_free_port,
     run_in_foreground,
     under_twistd,
-    use_monotonic_clock,
     whole_number,
 )
 from garcon.runtime.executor import LocalRuntime, agents_for
-from garcon.stalls import watch
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
@@ -241,8 +240,7 @@ def makeService(options: Options) -> Role:
     """Compose the worker for twistd."""
     from twisted.internet import reactor
 
-    use_monotonic_clock(reactor)
-    watch(reactor)
+    prepare(reactor)
     return under_twistd(make_service(options, reactor))
 
 

@@ -24,11 +24,7 @@ from zope.interface import implementer
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.limits import (
-    LAUNCH_WAIT,
-    PRODUCER_WINDOW_BYTES,
-    PRODUCER_WINDOW_FRAMES,
-)
+from garcon.contract.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_FRAMES
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -265,7 +261,7 @@ class RemoteRuntime:
         run = RemoteRun(launch, sink, self._timestamp)
         run.answer = Deferred(lambda answer: self._abandoned(run, answer))
         self._runs[launch.binding_id] = run
-        run.overdue = self._reactor.callLater(LAUNCH_WAIT, self._overdue, run)
+        run.overdue = self._reactor.callLater(self._settings.launch_wait, self._overdue, run)
         run.launching = Deferred.fromCoroutine(self._launch(run))
         run.launching.addCallbacks(
             lambda launched: self._launched(run, launched), lambda f: self._not_launched(run, f)
@@ -339,7 +335,7 @@ class RemoteRuntime:
         if run.was_lost:
             self._answer(run, Launched(run.run_id))
         else:
-            run.give_up(_too_slow(run.stage))
+            run.give_up(_too_slow(run.stage, self._settings.launch_wait))
 
     async def _undo(self, run: RemoteRun, stage: Stage, error: BaseException | None) -> None:
         """End a run that may have begun, or close the stream that nothing will come back on."""
@@ -412,11 +408,11 @@ def _given_up() -> CallError:
     )
 
 
-def _too_slow(stage: Stage) -> CallError:
+def _too_slow(stage: Stage, seconds: float) -> CallError:
     is_sent = stage is not Stage.SETUP
     return CallError(
         "EXECUTOR_UNAVAILABLE",
-        f"The executor did not begin the turn within {LAUNCH_WAIT:.0f} seconds.",
+        f"The executor did not begin the turn within {seconds:.0f} seconds.",
         outcome="unknown" if is_sent else "not-dispatched",
         status=503,
         retryable=not is_sent,

@@ -39,8 +39,6 @@ from garcon.link.settings import LinkSettings
 OpenLink = Callable[[ExecutorRecord, ILinkEvents, Mapping[str, Handler]], ILink]
 BulkAvailability = Literal["connecting", "ready", "reconnecting", "offline"]
 
-DESCRIBE_AGAIN = 5.0
-"""Seconds until an executor that failed to describe itself is asked again."""
 CLOSE_TIME = 5.0
 """Seconds that a replaced link may take to close before the next one is opened anyway."""
 
@@ -283,7 +281,7 @@ class RemoteExecutor:
             except CallError as error:
                 if self._is_current(captured):
                     self._last_error = _unavailable(f"It could not be taken into use: {error.text}")
-                await _after(self._reactor, DESCRIBE_AGAIN)
+                await _after(self._reactor, self._settings.install_again)
                 continue
             if self._is_current(captured):
                 self.runtime.resumed(wanted, answer.resumed)

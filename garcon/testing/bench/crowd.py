@@ -20,7 +20,7 @@ from garcon.contract.runs import ExecutorDescription
 from garcon.link.endpoints import DialTarget
 from garcon.link.interfaces import CallContext, Handler, ICapturedLink, ILinkEvents
 from garcon.link.link import WorkerLink
-from garcon.process import use_monotonic_clock
+from garcon.process import prepare
 
 
 @implementer(ILinkEvents)
@@ -82,7 +82,7 @@ def main(read: Callable[[], str] = sys.stdin.read) -> None:
     """Link them all, until ended."""
     from twisted.internet import reactor
 
-    use_monotonic_clock(reactor)
+    prepare(reactor)
     links = [link_to(reactor, url) for url in read().split()]
     print(f"Dialling {len(links)}", flush=True)
     reactor.run()

@@ -13,8 +13,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from garcon.process import use_monotonic_clock
-from garcon.stalls import watch
+from garcon.process import prepare, use_monotonic_clock
 from garcon.testing.bench.driving import LARGEST, Socket, loaded, measure, windowed
 
 
@@ -29,11 +28,19 @@ async def _link(socket: Any, echoes: int) -> dict[str, float]:
     return found
 
 
+def _prepare(reactor: Any, kind: str) -> None:
+    """The link runs as it does in a service; a plain socket is left as it is."""
+    if kind == "link":
+        prepare(reactor)
+    else:
+        use_monotonic_clock(reactor)
+
+
 def drive(kind: str, port: int, echoes: int) -> int:
     """Measure one round and print it."""
     from twisted.internet import reactor
 
-    use_monotonic_clock(reactor)
+    _prepare(reactor, kind)
     found: dict[str, float] = {}
     failures: list[str] = []
 
@@ -42,7 +49,6 @@ def drive(kind: str, port: int, echoes: int) -> int:
         if kind == "link":
             from garcon.testing.bench.link_ends import LinkSocket
 
-            watch(reactor)
             socket = LinkSocket()
         else:
             from garcon.testing.bench.plain_ends import PlainSocket
@@ -71,11 +77,9 @@ def serve(kind: str, port: int) -> int:
     """Serve until ended."""
     from twisted.internet import reactor
 
-    use_monotonic_clock(reactor)
+    _prepare(reactor, kind)
     if kind == "link":
         from garcon.testing.bench.link_ends import listen
-
-        watch(reactor)
     else:
         from garcon.testing.bench.plain_ends import listen
     listen(reactor, port)

@@ -63,6 +63,8 @@ def shortened(settings: LinkSettings, factor: float) -> LinkSettings:
         bulk_reconciling=settings.bulk_reconciling * factor,
         grace=settings.grace * factor,
         newer_grace=settings.newer_grace * factor,
+        launch_wait=settings.launch_wait * factor,
+        install_again=settings.install_again * factor,
         interactive_wait=settings.interactive_wait * factor,
         dispatch_reserve=settings.dispatch_reserve * factor,
         ack_batch=settings.ack_batch * factor,

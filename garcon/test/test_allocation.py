@@ -1,0 +1,49 @@
+"""That large blocks are kept, where the C library can do so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from unittest import SkipTest
+
+from twisted.trial.unittest import SynchronousTestCase
+
+import garcon
+from garcon.allocation import keep_freed_memory
+
+_FAULTS = """
+import resource, sys
+from garcon.allocation import keep_freed_memory
+if sys.argv[1] == "kept":
+    keep_freed_memory()
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    b"x" * 16_000_000
+before = faults()
+for size in range(16_000_000, 16_800_000, 100_000):
+    b"x" * size
+print(faults() - before)
+"""
+
+
+class AllocationTests(SynchronousTestCase):
+    """In processes of their own: what one is told cannot be taken back."""
+
+    def faults(self, how: str) -> int:
+        done = subprocess.run(
+            [sys.executable, "-c", _FAULTS, how],
+            env={"PYTHONPATH": str(Path(garcon.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return int(done.stdout)
+
+    def test_blocks_of_a_message_are_used_again(self) -> None:
+        """Their pages are not asked for anew each time."""
+        if not keep_freed_memory():
+            raise SkipTest("this C library cannot be told")
+        self.assertGreater(self.faults("as it is"), 8 * 3_000)
+        self.assertLess(self.faults("kept"), 3_000)
