@@ -9,17 +9,25 @@ carries twice as much.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Mapping
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """``malloc.h``"""
+_OPERATORS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""``mallopt(3)``, ``ld.so(8)``"""
 LARGEST = 32 * 1024 * 1024
 """Blocks up to this size are kept: two messages.  glibc allows no more."""
 KEPT = 2 * LARGEST
 """What may be free at the heap's end before it goes back to the system."""
 
 
-def keep_freed_memory() -> bool:
-    """Keep freed blocks for the next; return whether this C library can be told so."""
+def keep_freed_memory(environment: Mapping[str, str]) -> bool:
+    """Keep freed blocks for the next; return whether this C library was told so.
+
+    Where the operator has told it something by its own variables, that stands.
+    """
+    if any(name in environment for name in _OPERATORS):
+        return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

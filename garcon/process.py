@@ -49,7 +49,7 @@ def prepare(reactor: Any) -> None:
     """Make a process of ours out of this one, before anything else uses the reactor."""
     use_monotonic_clock(reactor)
     watch(reactor)
-    keep_freed_memory()
+    keep_freed_memory(os.environ)
 
 
 def fail_to_start(text: str, scope: str = "server") -> NoReturn:

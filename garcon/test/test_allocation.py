@@ -16,7 +16,7 @@ _FAULTS = """
 import resource, sys
 from garcon.allocation import keep_freed_memory
 if sys.argv[1] == "kept":
-    keep_freed_memory()
+    keep_freed_memory({})
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range(4):
@@ -43,7 +43,12 @@ class AllocationTests(SynchronousTestCase):
 
     def test_blocks_of_a_message_are_used_again(self) -> None:
         """Their pages are not asked for anew each time."""
-        if not keep_freed_memory():
+        if not keep_freed_memory({}):
             raise SkipTest("this C library cannot be told")
         self.assertGreater(self.faults("as it is"), 8 * 3_000)
         self.assertLess(self.faults("kept"), 3_000)
+
+    def test_the_operators_word_stands(self) -> None:
+        """What the environment tells the C library is not told otherwise."""
+        for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
+            self.assertFalse(keep_freed_memory({name: "131072"}))
