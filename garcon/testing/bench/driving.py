@@ -83,11 +83,23 @@ async def measure(socket: Socket, echoes: int) -> dict[str, float]:
     return found
 
 
+LOADS = {"1 MiB": MIB, "256 KiB": 256 * KIB}
+"""What the messages are that keep bulk busy, four at once each way."""
+
+
 async def loaded(socket: Socket, echoes: int) -> dict[str, float]:
-    """Return what small round trips take while large messages go both ways without a pause."""
-    idle = await round_trips(socket, echoes)
+    """Return what small round trips take by themselves, and while larger messages go both ways
+    without a pause.
+    """
+    found = {"idle control p99 us": percentile(await round_trips(socket, echoes), 0.99)}
+    for name, size in LOADS.items():
+        found |= await _under_load(socket, echoes, name, size)
+    return found
+
+
+async def _under_load(socket: Socket, echoes: int, name: str, size: int) -> dict[str, float]:
     is_over = False
-    size, _, at_once = LARGE["1 MiB"]
+    at_once = 4
 
     async def saturate(ask: Callable[[int], Deferred[Any]]) -> int:
         count = 0
@@ -108,8 +120,7 @@ async def loaded(socket: Socket, echoes: int) -> dict[str, float]:
     is_over = True
     carried = [await way for way in ways]
     return {
-        "idle control p99 us": percentile(idle, 0.99),
-        "loaded control p50 us": percentile(times, 0.5),
-        "loaded control p99 us": percentile(times, 0.99),
-        "load MiB/s": sum(carried) * size / MIB / took,
+        f"{name} loaded control p50 us": percentile(times, 0.5),
+        f"{name} loaded control p99 us": percentile(times, 0.99),
+        f"{name} load MiB/s": sum(carried) * size / MIB / took,
     }

@@ -25,6 +25,7 @@ from garcon.testing.fleet import Fleet, Service, eventually, free_port
 
 LINK, PLAIN = "link", "plain Autobahn"
 LOADED, IDLE = "link, bulk saturated", "link, idle"
+LESS_LOADED = "link, bulk saturated by 256 KiB"
 REPLAY, AT_ONCE = "replay of 16 MiB", "16 MiB at once"
 LINKED = "controller, 64 links"
 LINKS = 64
@@ -46,9 +47,12 @@ AIMS: tuple[Aim | Bound, ...] = (
 )
 _OWN = {
     "idle control p99 us": (IDLE, "control p99 us"),
-    "loaded control p99 us": (LOADED, "control p99 us"),
-    "loaded control p50 us": (LOADED, "control p50 us"),
-    "load MiB/s": (LOADED, "load MiB/s"),
+    "1 MiB loaded control p99 us": (LOADED, "control p99 us"),
+    "1 MiB loaded control p50 us": (LOADED, "control p50 us"),
+    "1 MiB load MiB/s": (LOADED, "load MiB/s"),
+    "256 KiB loaded control p99 us": (LESS_LOADED, "control p99 us"),
+    "256 KiB loaded control p50 us": (LESS_LOADED, "control p50 us"),
+    "256 KiB load MiB/s": (LESS_LOADED, "load MiB/s"),
     "16 MiB once ms": (AT_ONCE, "ms"),
     "replay ms": (REPLAY, "ms"),
 }
