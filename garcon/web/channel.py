@@ -55,7 +55,7 @@ class BoundedChannel(HTTPChannel):
         self.phase = Phase.HEADERS
         self.retiring = False
         self.quiet_since: float = site.reactor.seconds()
-        """When the connection began, or its last answer ended."""
+        """When the connection began, or its last answer ended or was a refusal."""
         self._lingered = 0
         self._last: BoundedRequest | None = None
         self._body_length: int | None = 0
@@ -192,6 +192,7 @@ class BoundedChannel(HTTPChannel):
         self.put(render_answer(self.site, answer, close=True, method=_method(request)))
         waits = request is not None and request.expects_continue()
         self.phase = Phase.LINGERING
+        self.quiet_since = self.site.reactor.seconds()
         self.setRawMode()
         if request is not None:
             request.refused()

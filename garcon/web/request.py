@@ -104,7 +104,10 @@ class BoundedRequest(Request):
             return None if length == 0 else _BAD_UPGRADE
         self._admission = verdict
         incoming.context = verdict.context
-        if length is not None and length > verdict.limit:
+        if length is None:
+            # Nobody waits for a body of which not one byte would be taken.
+            return verdict.too_large if verdict.limit == 0 else None
+        if length > verdict.limit:
             return verdict.too_large
         return None
 

@@ -93,14 +93,16 @@ class BoundedSite(Site):
         return channel
 
     def _oldest_idle(self) -> BoundedChannel | None:
-        """Return the oldest connection that asks for nothing, if possible one that never has."""
+        """Return the oldest connection that asks for nothing: if possible one that never has, else
+        one that was refused and whose body is only swallowed.
+        """
         long_ago = self.reactor.seconds() - _QUIET
         quiet = [
             channel
             for channel in self.channels
             if channel not in self._leaving and channel.quiet_since <= long_ago
         ]
-        for phase in (Phase.HEADERS, Phase.IDLE):
+        for phase in (Phase.HEADERS, Phase.LINGERING, Phase.IDLE):
             for channel in quiet:
                 if channel.phase is phase:
                     return channel

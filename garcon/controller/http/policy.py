@@ -95,7 +95,7 @@ class ControllerPolicy:
         if not self._hosts.allows(incoming.header(b"host"), incoming.local):
             return WRONG_HOST
         if path in HEALTH_PATHS and incoming.method in ("GET", "HEAD"):
-            return Admission(self._body_limit, Admitted(None, None))
+            return Admission(0, Admitted(None, None))
         match = self._router.match(incoming.method, path)
         if match is None or not self._handlers.serves(match.operation.route.key):
             return NOT_FOUND
@@ -104,7 +104,9 @@ class ControllerPolicy:
         except GarconError as error:
             return outgoing(error, match.operation)
         base = None if self._lane_resource is None else base_url(incoming)
-        return Admission(self._body_limit, Admitted(match, principal, base))
+        # Whoever is not known could otherwise keep a connection by a body that never comes.
+        limit = 0 if principal is None else self._body_limit
+        return Admission(limit, Admitted(match, principal, base))
 
     def _judge(self, incoming: Incoming, match: Match) -> Principal | None:
         if self._stopping():

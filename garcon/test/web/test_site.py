@@ -671,6 +671,27 @@ class CeilingTests(DoorCase):
         self.full(quiet=0.99)
         self.assertIsNone(self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5)))
 
+    def test_who_was_refused_gives_his_place(self) -> None:
+        """A second after the refusal, while its body is still swallowed; before one that had its
+        answer.
+        """
+        self.policy.limit = 3
+        self.full(quiet=5.0)
+        self.send("GET / HTTP/1.1", "Host: h")
+        self.other.dataReceived(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n")
+        self.clock.advance(0.99)
+        self.assertIsNone(self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5)))
+        self.clock.advance(0.01)
+        self.open()
+        self.assertEqual(self.other_transport.producerState, "paused")
+        self.assertNotEqual(self.transport.producerState, "paused")
+
+    def test_a_body_of_which_nothing_is_taken_is_not_awaited(self) -> None:
+        """Also when its length is not known."""
+        self.policy.limit = 0
+        self.send("GET / HTTP/1.1", "Host: h", "Transfer-Encoding: chunked")
+        self.assertEqual(self.status(), 413)
+
     def test_a_request_under_way_keeps_its_place(self) -> None:
         """However long its answer takes; one that has had its answer comes before it."""
         d: Deferred[Outgoing] = Deferred()
