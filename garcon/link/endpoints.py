@@ -42,7 +42,8 @@ from garcon.link.tunnel import ConnectEndpoint, ProxyFailed
 from garcon.link.websocket import LaneClientFactory
 from garcon.link.wire import IAttempt, IDialler, IWireUser
 
-_CONNECT_TIME = 10.0
+_UNLIMITED: Any = None
+"""An endpoint's own timeout (its type says float): one deadline, the opening's, is enough."""
 
 
 class Trust:
@@ -231,7 +232,7 @@ class DialTarget:
         return self.proxies.to(address.host, address.port, is_tls=address.is_tls)
 
     def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
-        """See `IDialler`."""
+        """See `IDialler`.  The one deadline is the user's own (`LinkSettings.connect_time`)."""
         address = self._address
         connections = _Connections(self._tls(), address.host) if address.is_tls else None
         factory = LaneClientFactory(
@@ -250,9 +251,7 @@ class DialTarget:
         endpoint: Any
         if proxy is None:
             resolving = Resolving(reactor, attempt.resolved)
-            endpoint = HostnameEndpoint(
-                resolving, address.host, address.port, timeout=_CONNECT_TIME
-            )
+            endpoint = HostnameEndpoint(resolving, address.host, address.port, timeout=_UNLIMITED)
         else:
             endpoint = self._through(reactor, proxy)
         if connections is not None:
@@ -261,7 +260,7 @@ class DialTarget:
         return attempt
 
     def _through(self, reactor: Any, proxy: Proxy) -> IStreamClientEndpoint:
-        way: Any = HostnameEndpoint(reactor, proxy.host, proxy.port, timeout=_CONNECT_TIME)
+        way: Any = HostnameEndpoint(reactor, proxy.host, proxy.port, timeout=_UNLIMITED)
         if proxy.is_tls:
             way = wrapClientTLS(_Connections(self.trust.verifying(), proxy.host), way)
         return ConnectEndpoint(

@@ -25,7 +25,7 @@ from garcon.deferreds import returns_deferred
 from garcon.errors import BadMessage, CallError, LaneLost, LimitExceeded
 from garcon.link import calls, frames
 from garcon.link.bulk import Phase
-from garcon.link.causes import Cause
+from garcon.link.causes import Cause, Stage
 from garcon.link.continuing import Continuing
 from garcon.link.handshake import Hello, Terms
 from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents
@@ -219,7 +219,13 @@ class ControllerLink(Lanes):
     def _step_too_long(self) -> None:
         self._bulk_timer = None
         phase = self._bulk_state.phase
-        self._note(Lane.BULK, Cause.HANDSHAKE_TIMEOUT, f"bulk was too long {phase}")
+        stages = [o.stage for o in self._openings if o.lane is Lane.BULK]
+        self._note(
+            Lane.BULK,
+            Cause.HANDSHAKE_TIMEOUT,
+            f"bulk was too long {phase}",
+            stages[0] if stages else Stage.SESSION,
+        )
         self._bulk_failed(self._bulk_state.session_id)
 
     def _bulk_failed(self, session_id: str | None) -> None:

@@ -172,9 +172,10 @@ def memory_pair(
     worker_dials: bool = True,
     settings: LinkSettings | None = None,
     methods: Any = None,
+    network: MemoryNetwork | None = None,
 ) -> tuple[ControllerLink, WorkerLink, MemoryNetwork]:
     """Return both ends, started; with a `Clock`, ``advance(0)`` links them, bulk included."""
-    network = MemoryNetwork()
+    network = network or MemoryNetwork()
     dialler = MemoryDialler(network)
     secret = new_secret(bytes(range(32)))
     controller = ControllerLink(

@@ -34,6 +34,16 @@ from garcon.link.noise import HANDSHAKE_MESSAGE, Cipher, HandshakeFailed
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IAttempt, ITicket, IWire, IWireUser
 
+_TOO_LATE: dict[str, str] = {
+    Stage.NAME: "the address's name was not resolved in time",
+    Stage.TCP: "the address did not take the connection in time",
+    Stage.PROXY: "the proxy did not connect in time",
+    Stage.TLS: "TLS was not established in time",
+    Stage.UPGRADE: "the WebSocket upgrade was not answered in time",
+    Stage.NOISE: "the encrypted handshake was not finished in time",
+    Stage.HELLO: "the other side did not prove itself in time",
+}
+
 
 class OpeningOwner(Protocol):
     """The link, as an opening sees it."""
@@ -80,6 +90,7 @@ class Opening:
         self._side: Dialling | Answering | None = None
         self._cipher: Cipher | None = None
         self._timer: IDelayedCall | None = None
+        self._ended_in: str | None = None
         if terms is not None:
             self._timer = clock.callLater(
                 settings.connect_time, self._too_late, Cause.CONNECT_TIMEOUT
@@ -95,7 +106,9 @@ class Opening:
 
     @property
     def stage(self) -> str:
-        """How far it has come."""
+        """How far it has come, or had come when it failed."""
+        if self._ended_in is not None:
+            return self._ended_in
         if self._wire is None:
             return Stage.UPGRADE if self.attempt is None else self.attempt.stage
         return Stage.HELLO if self._side is not None else Stage.NOISE
@@ -201,6 +214,7 @@ class Opening:
         """End the handshake, saying no more to the peer."""
         if self.is_over:
             return
+        self._ended_in = self.stage
         self.is_over = True
         self._stop_timer()
         if self._wire is not None:
@@ -235,7 +249,7 @@ class Opening:
 
     def _too_late(self, cause: Cause) -> None:
         self._timer = None
-        self.fail(cause, "the connection was not established in time")
+        self.fail(cause, _TOO_LATE[self.stage])
 
     def _stop_timer(self) -> None:
         if self._timer is not None and self._timer.active():

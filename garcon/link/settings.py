@@ -16,7 +16,7 @@ class LinkSettings:
     """Defaults are the contract's (control.md J.3, J.5); times in seconds."""
 
     connect_time: float = 10.0
-    """From dialling to an open WebSocket: TCP, TLS and upgrade together."""
+    """From dialling to an open WebSocket: name, TCP, proxy, TLS and upgrade together."""
     handshake_time: float = limits.HANDSHAKE_TIME
     """From an open WebSocket to both proofs."""
     close_time: float = 1.0

@@ -51,7 +51,10 @@ class IDialler(Interface):
     is_proxied: bool = Attribute("Whether a proxy lies on the way.")
 
     def dial(reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
-        """Begin to connect; `user` hears how it went, never before this returns."""
+        """Begin to connect; `user` hears how it went, never before this returns.
+
+        It takes as long as it takes: the user abandons the attempt when its time is over.
+        """
 
 
 class IAttempt(Interface):

@@ -1,0 +1,248 @@
+"""The deadline of each phase of a handshake: name, TCP, TLS, upgrade, Noise, hello."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import IDelayedCall, IHostnameResolver
+from twisted.internet.task import Clock
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
+
+from garcon.link.endpoints import DialTarget
+from garcon.link.link import WorkerLink
+from garcon.link.memory import MemoryNetwork, MemoryWire, memory_pair
+from garcon.link.settings import LinkSettings
+from garcon.test.link.cast import EXECUTOR, METHODS, SECRET, ControllerSide, Owner, WorkerSide
+
+
+@define(eq=False)
+class SlowNetwork(MemoryNetwork):
+    """Carries `lets_pass` records, one each `pace` seconds, and drops the rest and every close, so
+    that each side finds out for itself.
+    """
+
+    clock: Clock = field(factory=Clock)
+    lets_pass: int = 0
+    pace: float = 0.0
+    waiting: deque[tuple[MemoryWire, bytes]] = field(factory=deque)
+    timer: IDelayedCall | None = None
+
+    def post(self, wire: MemoryWire | None, what: str, record: bytes) -> None:
+        """Records wait for their turn."""
+        if what == "gone" or wire is None:
+            super().post(wire, what, record)
+        elif what == "record" and self.lets_pass > 0:
+            self.lets_pass -= 1
+            self.waiting.append((wire, record))
+            self.go_on()
+
+    def go_on(self) -> None:
+        """Have the next record carried."""
+        if self.timer is None and self.waiting:
+            self.timer = self.clock.callLater(self.pace, self.carry)
+
+    def carry(self) -> None:
+        """Deliver one."""
+        self.timer = None
+        wire, record = self.waiting.popleft()
+        super().post(wire, "record", record)
+        self.go_on()
+
+
+class Handshakes(SynchronousTestCase):
+    """After the upgrade both sides have five seconds for all of it, whatever still trickles in."""
+
+    worker_dials = True
+
+    def link(self, lets_pass: int, pace: float = 0.0) -> None:
+        """Dial over a network that carries so much."""
+        self.clock = Clock()
+        self.network = SlowNetwork(clock=self.clock, lets_pass=lets_pass, pace=pace)
+        self.controller, self.worker, _ = memory_pair(
+            self.clock,
+            Owner(),
+            Owner(),
+            dict(ControllerSide().handlers()),
+            dict(WorkerSide().handlers()),
+            executor_id=EXECUTOR,
+            worker_dials=self.worker_dials,
+            settings=LinkSettings(redial_delays=(0.0, 60.0)),
+            methods=METHODS,
+            network=self.network,
+        )
+        self.clock.advance(0)
+
+    def tearDown(self) -> None:
+        """Nothing is left of a handshake that ran out of time."""
+        self.controller.close("over")
+        self.worker.close("over")
+        self.network.waiting.clear()
+        if self.network.timer is not None:
+            self.network.timer.cancel()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual(self.network.wires, [])
+
+    def end(self) -> list[tuple[str, str]]:
+        """Return kind and stage of what the dialler and the listener tell, at the deadline."""
+        ends: list[Any] = [self.worker, self.controller]
+        if not self.worker_dials:
+            ends.reverse()
+        already = self.clock.seconds()
+        for _ in range(499 - round(already * 100)):
+            self.clock.advance(0.01)
+        self.assertEqual([e.last_error for e in ends], [None, None], "just before")
+        self.clock.advance(0.0100001)
+        told = []
+        for end in ends:
+            assert end.last_error is not None
+            failure = end.diagnostics().primary.last_error
+            self.assertEqual((failure.kind, failure.message), end.last_error)
+            told.append((failure.kind, failure.stage))
+            words = {"noise": "encrypted handshake", "hello": "prove itself"}
+            self.assertIn(words[failure.stage], failure.message)
+        return told
+
+    def assert_ran_out(self, dialler: str, listener: str) -> None:
+        """Each side by its own deadline, in the phase that it was in."""
+        self.assertEqual(
+            self.end(), [("handshake-timeout", dialler), ("handshake-timeout", listener)]
+        )
+
+    def test_silence_after_the_upgrade(self) -> None:
+        """Neither hears a word: dialler and listener end in Noise, at the deadline."""
+        self.link(0)
+        self.assert_ran_out("noise", "noise")
+
+    def test_silence_of_the_listener_in_noise(self) -> None:
+        """The dialler's message arrived, the answer did not."""
+        self.link(1)
+        self.assert_ran_out("noise", "hello")
+
+    def test_silence_after_noise(self) -> None:
+        """At each step of hello and proof."""
+        for lets_pass in (2, 3, 4):
+            self.link(lets_pass)
+            self.assert_ran_out("hello", "hello")
+            self.tearDown()
+        self.link(2)
+
+    def test_a_trickling_peer_in_noise(self) -> None:
+        """A message just before the deadline buys no time."""
+        self.link(9, 4.95)
+        self.assert_ran_out("noise", "hello")
+
+    def test_a_trickling_peer_in_hello(self) -> None:
+        """Each message in its turn, and still too slow altogether."""
+        self.link(9, 1.2)
+        self.assert_ran_out("hello", "hello")
+
+    def test_slow_but_in_time(self) -> None:
+        """The last proof arrives just before the deadline."""
+        self.link(6, 0.815)
+        for _ in range(499):
+            self.clock.advance(0.01)
+        self.assertIsNone(self.controller.last_error)
+        self.assertIsNone(self.worker.last_error)
+        self.assertIsNotNone(self.controller.current())
+        self.assertIsNotNone(self.worker.current())
+
+
+class HandshakesControllerDials(Handshakes):
+    """The same the other way round."""
+
+    worker_dials = False
+
+
+@implementer(IHostnameResolver)
+@define(eq=False)
+class Names:
+    """Resolves any name to one address, or hangs."""
+
+    hangs: bool = False
+
+    def resolveHostName(self, resolutionReceiver: Any, *arguments: Any, **more: Any) -> Any:
+        """See `IHostnameResolver`."""
+        resolutionReceiver.resolutionBegan(self)
+        if not self.hangs:
+            resolutionReceiver.addressResolved(IPv4Address("TCP", "127.0.0.1", 1))
+            resolutionReceiver.resolutionComplete()
+        return self
+
+    def cancel(self) -> None:
+        """Whoever asked has gone."""
+
+
+class Dialling(SynchronousTestCase):
+    """From dialling to the open WebSocket there is one time, an injected one; where it ran out is
+    told.
+    """
+
+    def dial(self, url: str, *, hangs: bool = False, connects: bool = False) -> None:
+        self.reactor: Any = MemoryReactorClock()
+        self.reactor.nameResolver = Names(hangs)
+        self.worker = WorkerLink(
+            self.reactor,
+            SECRET,
+            "worker-runtime",
+            Owner(),
+            {},
+            DialTarget(url, allow_unverified_tls=True),
+            EXECUTOR,
+            settings=LinkSettings(connect_time=3.0, redial_delays=(0.0, 60.0)),
+            methods=METHODS,
+        )
+        self.worker.start()
+        self.reactor.advance(0)
+        self.reactor.advance(0)
+        if connects:
+            _, _, factory, _, _ = self.reactor.tcpClients[0]
+            self.transport = StringTransport()
+            protocol: Any = factory.buildProtocol(None)
+            self.protocol = protocol
+            protocol.makeConnection(self.transport)
+
+    def assert_ran_out(self, stage: str, words: str) -> None:
+        """Not just before three seconds, but then."""
+        self.reactor.advance(2.99)
+        self.assertIsNone(self.worker.last_error)
+        self.assertEqual(self.worker.diagnostics().primary.stage, stage)
+        self.reactor.advance(0.0100001)
+        failure = self.worker.diagnostics().primary.last_error
+        assert failure is not None
+        self.assertEqual((failure.kind, failure.stage), ("connect-timeout", stage))
+        self.assertIn(words, failure.message)
+        self.assertIn("in time", failure.message)
+        self.worker.close("over")
+
+    def test_name(self) -> None:
+        """A name service that hangs."""
+        self.dial("ws://worker.example:1/executor", hangs=True)
+        self.assert_ran_out("name", "name")
+
+    def test_tcp(self) -> None:
+        """A machine that answers nothing."""
+        self.dial("ws://worker.example:1/executor")
+        self.assert_ran_out("tcp", "take the connection")
+
+    def test_tls(self) -> None:
+        """A port that takes the connection and no more."""
+        self.dial("wss://worker.example:1/executor", connects=True)
+        self.assert_ran_out("tls", "TLS")
+
+    def test_upgrade(self) -> None:
+        """A server that reads the request and never answers."""
+        self.dial("ws://worker.example:1/executor", connects=True)
+        self.assertIn(b"GET /executor", self.transport.value())
+        self.assert_ran_out("upgrade", "upgrade")
+
+    def test_a_trickling_upgrade(self) -> None:
+        """An answer that dribbles in buys no time."""
+        self.dial("ws://worker.example:1/executor", connects=True)
+        for byte in b"HTTP/1.1 101 Switch":
+            self.protocol.dataReceived(bytes([byte]))
+        self.assert_ran_out("upgrade", "upgrade")
