@@ -23,6 +23,7 @@ class Ended:
     stage: str
     text: str
     at: float
+    is_proven: bool = True
 
 
 @define(eq=False)
@@ -34,10 +35,19 @@ class LaneHistory:
     causes: Counter[str] = field(factory=Counter)
     last: Ended | None = None
 
-    def failed(self, kind: str, stage: str, text: str, now: float) -> None:
-        """An attempt or a session has failed."""
+    def failed(
+        self, kind: str, stage: str, text: str, now: float, *, is_proven: bool = True
+    ) -> bool:
+        """An attempt or a session has failed.  Return whether that is the last error now.
+
+        A peer that has not shown the secret may be anybody: it is always counted, but tells
+        something only of a lane that has never been up and of which nothing better is known.
+        """
         self.causes[kind] += 1
-        self.last = Ended(kind, stage, text, now)
+        if not is_proven and (self.sessions or (self.last is not None and self.last.is_proven)):
+            return False
+        self.last = Ended(kind, stage, text, now, is_proven)
+        return True
 
     def last_error(self, now: float) -> LinkFailure | None:
         """Return the last failure as it is told."""

@@ -328,7 +328,7 @@ class Lanes:
         if opening.peer_version is not None:
             self._history.peer_version = opening.peer_version
         self._history.of(lane).attempts += 1
-        self._note(lane, kind, text, opening.stage)
+        self._note(lane, kind, text, opening.stage, is_proven=opening.is_proven)
         if opening.terms is None:
             return
         if lane is Lane.PRIMARY:
@@ -444,14 +444,23 @@ class Lanes:
             self._redial_timer.cancel()
             self._redial_timer = None
 
-    def _note(self, lane: Lane, kind: str, text: str, stage: str = Stage.SESSION) -> None:
+    def _note(
+        self,
+        lane: Lane,
+        kind: str,
+        text: str,
+        stage: str = Stage.SESSION,
+        *,
+        is_proven: bool = True,
+    ) -> None:
         now = self._reactor.seconds()
-        self._history.of(lane).failed(str(kind), stage, text, now)
-        if lane is Lane.BULK:
+        history = self._history.of(lane)
+        is_last = history.failed(str(kind), stage, text, now, is_proven=is_proven)
+        if is_last and lane is Lane.BULK:
             self.bulk_error = (str(kind), text)
-        else:
+        elif is_last:
             self.last_error = (str(kind), text)
-        log, tell = self._failures.note(kind, now)
+        log, tell = self._failures.note(kind, now, tells=is_last)
         if log:
             self._log.warn(
                 "{subject}: {lane} lane: {kind}: {text} (so far {count})",

@@ -84,6 +84,8 @@ class Opening:
         self.ticket = ticket
         self.attempt: IAttempt | None = None
         self.is_over = False
+        self.is_proven = terms is not None
+        """Whether the peer is whom this link is for: it was dialled, or has shown the secret."""
         self.peer_version: str | None = None
         """The peer's version, where it was seen not to be ours."""
         self._wire: IWire | None = None
@@ -163,6 +165,7 @@ class Opening:
             self._begin_hello(cipher)
             return
         plaintext = cipher.open(record)
+        self.is_proven = True
         if self.ticket is not None:
             self.ticket.proven()
         if plaintext[:1] != WHOLE or len(plaintext) > HANDSHAKE_FRAME + 1:

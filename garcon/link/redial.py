@@ -35,11 +35,13 @@ class Failures:
         self._told: float | None = None
         self.counts: Counter[str] = Counter()
 
-    def note(self, kind: str, now: float) -> tuple[bool, bool]:
-        """Count a failure; return whether to log it and whether to tell the owner."""
+    def note(self, kind: str, now: float, *, tells: bool = True) -> tuple[bool, bool]:
+        """Count a failure; return whether to log it and whether to tell the owner, who hears
+        nothing of one that does not tell and waits no longer for the next.
+        """
         self.counts[kind] += 1
         count = self.counts[kind]
-        tell = self._told is None or now - self._told >= self._every
+        tell = tells and (self._told is None or now - self._told >= self._every)
         if tell:
             self._told = now
         return count & (count - 1) == 0, tell
