@@ -49,18 +49,23 @@ class Liveness:
         """A ping goes out now, whose answer decides."""
         self._pinged = self._tested = now
 
+    @property
+    def deadline(self) -> float:
+        """When the lane is dead, if nothing is heard until then."""
+        end = self.heard + self.dead_after
+        if self._tested is not None and self.heard < self._tested:
+            return min(end, self._tested + self.ping_every)
+        return end
+
     def check(self, now: float, buffered: int) -> Beat:
         """Decide; `buffered` is what the socket has not taken yet, behind which a ping would
         only wait.
         """
         silent = now - self.heard
-        if silent >= self.dead_after:
+        if now >= self.deadline:
             return Beat.DEAD
-        if self._tested is not None:
-            if self.heard >= self._tested:
-                self._tested = None
-            elif now - self._tested >= self.ping_every:
-                return Beat.DEAD
+        if self._tested is not None and self.heard >= self._tested:
+            self._tested = None
         if buffered >= SOCKET_BUFFER:
             return Beat.NOTHING
         if silent >= self.ping_every:
@@ -121,9 +126,17 @@ class Heart:
             self._timer = None
 
     def _sleep(self) -> None:
+        """Wake at the next beat, or before it for a lane that may be dead by then: at its very
+        deadline.
+        """
         pace = min(lane.liveness.ping_every for lane in self._lanes) / 5
-        self._due = self._clock.seconds() + pace
-        self._timer = self._clock.callLater(pace, self._wake, pace)
+        now = self._clock.seconds()
+        self._due = now + pace
+        for lane in self._lanes:
+            # A deadline that is past was let pass, for what is still unread (see `_wake`).
+            if now < lane.liveness.deadline < self._due:
+                self._due = lane.liveness.deadline
+        self._timer = self._clock.callLater(self._due - now, self._wake, pace)
 
     def _wake(self, pace: float) -> None:
         self._timer = None

@@ -90,6 +90,46 @@ class HeartTests(SynchronousTestCase):
         clock.advance(1.0)
         self.assertEqual(lane.beats, [61.0])
 
+    def test_a_dead_lane_is_found_at_its_deadline(self) -> None:
+        """15 s after its last word, not at the next beat: beats and words need not be aligned."""
+        for began, heard in ((0.0, 0.0), (0.37, 0.62), (0.37, 7.011), (1234.567, 1300.001)):
+            clock = Clock()
+            clock.advance(began)
+            heart, lane = Heart(clock), Lane()
+            heart.add(lane)
+            lane.liveness.heard = lane.liveness.spoke = heard
+            while clock.seconds() + 1.0 < heard + 14.99:
+                clock.advance(1.0)
+            clock.advance(heard + 14.99 - clock.seconds())
+            states = [lane.liveness.check(now, SOCKET_BUFFER) for now in lane.beats]
+            self.assertNotIn(Beat.DEAD, states)
+            before = len(lane.beats)
+            clock.advance(0.01000001)
+            self.assertEqual(len(lane.beats), before + 1)
+            self.assertIs(lane.liveness.check(lane.beats[-1], SOCKET_BUFFER), Beat.DEAD)
+            self.assertAlmostEqual(lane.beats[-1], heard + 15.0, delta=1e-6)
+            # One that is past its deadline gets no more than the ordinary beats.
+            clock.advance(0.9)
+            self.assertLessEqual(len(lane.beats), before + 2)
+            heart.remove(lane)
+
+    def test_a_tested_lane_is_found_at_its_deadline(self) -> None:
+        """The same for the five seconds after a sleep."""
+        clock = Clock()
+        heart, lane = Heart(clock), Lane()
+        heart.add(lane)
+        clock.pump([1.0] * 3)
+        lane.liveness.test(3.25)
+        clock.pump([1.0] * 5)
+        self.assertEqual(lane.beats[-1], 8.0)
+        clock.advance(0.24)
+        self.assertEqual(lane.beats[-1], 8.0)
+        clock.advance(0.01)
+        self.assertEqual(lane.beats[-1], 8.25)
+        self.assertIs(lane.liveness.check(8.25, 0), Beat.DEAD)
+        self.assertIs(Liveness(5.0, 15.0, 0.0).check(8.25, SOCKET_BUFFER), Beat.NOTHING)
+        heart.remove(lane)
+
 
 class RedialTests(SynchronousTestCase):
     """When the next attempt is made."""

@@ -592,6 +592,23 @@ class Rhythm(Case):
         self.clock.pump([1.0] * 10)
         self.assertIsNotNone(self.controller.current())
 
+    def test_within_fifteen_seconds_wherever_the_beat_is(self) -> None:
+        """Both sides give each other up 15 s after the last word, not at the next whole second."""
+        self.clock.advance(0.4)
+        self.successResultOf(self.captured.call(ECHO, Text("t")))
+        self.successResultOf(self.far.call(ASK, Text("t")))
+        bulk: list[Any] = [self.controller._bulk, self.worker._bulk]
+        self.successResultOf(self.captured.call(FETCH, Text("1")))
+        self.network.hold()
+        self.clock.pump([1.0] * 14)
+        self.clock.advance(0.59 + 0.4)
+        owners = (self.controller_owner, self.worker_owner)
+        self.assertEqual([o.lost for o in owners], [[], []])
+        self.clock.advance(0.0100001)
+        for owner in owners:
+            self.assertEqual([cause for _, cause in owner.lost], ["liveness-timeout"])
+        self.assertEqual([b.is_open for b in bulk], [False, False])
+
     def test_traffic_on_one_lane_does_not_keep_the_other(self) -> None:
         """Each lane answers for itself."""
         bulk: Any = self.controller._bulk
