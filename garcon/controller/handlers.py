@@ -85,9 +85,10 @@ class Handlers:
         self._handlers: dict[str, Handler] = {}
 
     def register(self, operation: Operation, handler: Handler) -> None:
-        """Serve `operation` with `handler`."""
+        """Serve `operation` with `handler`; `ValueError` when it has one already."""
         key = operation.route.key
-        assert key not in self._handlers, f"{key} has two handlers"
+        if key in self._handlers:
+            raise ValueError(f"{key} has two handlers")
         self._handlers[key] = handler
 
     def serves(self, key: str) -> bool:
