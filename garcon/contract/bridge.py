@@ -43,6 +43,7 @@ _EXECUTORS = frozenset(
         routes.UPDATE_EXECUTOR.key,
         routes.DELETE_EXECUTOR.key,
         routes.REVEAL_CONNECTION.key,
+        routes.EXECUTOR_DIAGNOSTICS.key,
     }
 )
 _EXPLICIT_BODY = frozenset(

@@ -94,6 +94,9 @@ class Controller:
     def __init__(
         self, reactor: Any, config: Config, agents: Sequence[IAgent], leases: Sequence[Lease]
     ) -> None:
+        """Compose, and raise `StartupError` for files that cannot be used: a daemon's operator sees
+        that only now (decisions.md 38).
+        """
         self._reactor = reactor
         self._config = config
         self._leases = list(leases)
@@ -105,6 +108,8 @@ class Controller:
         self._is_stopping = False
         self._went_well = True
         self._compose(agents)
+        self.executors.load()
+        self.store.check()
 
     def _compose(self, agents: Sequence[IAgent]) -> None:
         reactor, config = self._reactor, self._config
@@ -155,7 +160,6 @@ class Controller:
         await self._open_store()
         await self.chats.load()
         self._is_loaded = True
-        self.executors.load()
         self._register()
         # From here on nothing waits, so nobody is served by half a controller.
         self.listeners.open(self._site(public=True), self._site(public=False))

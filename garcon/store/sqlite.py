@@ -73,6 +73,15 @@ class SqliteStore:
             self._pool.stop()
             raise
 
+    def check(self) -> None:
+        """Raise the `StartupError` that `open` would; make nothing where there is no file.
+
+        This blocks: it is for composition, while the process still has its operator's attention.
+        """
+        if os.path.lexists(self._path):
+            self._open()
+            self._close()
+
     @returns_deferred
     async def close(self) -> None:
         if self._closing or self._tables is None:

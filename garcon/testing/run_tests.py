@@ -21,7 +21,10 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 TIME_LIMIT = 20 * 60.0
-MAY_SKIP: tuple[str, ...] = ()
+MAY_SKIP: tuple[str, ...] = (
+    "no file system can be mounted here",
+    "this C library cannot be told",
+)
 """Patterns of reasons for which a test may be skipped although every agent must be there."""
 
 _CLOSING = re.compile(r"^(?:PASSED|FAILED)(?: \((?P<counts>.*)\))?$")

@@ -6,6 +6,7 @@ It reads two private files and prints; no process is asked, started or changed.
 from __future__ import annotations
 
 from garcon.cli.failures import DONE, EXECUTORS, OPERATIONAL, CommandFailure, bad_arguments
+from garcon.cli.inputs import optional
 from garcon.contract.connection_url import format_connection_url, parse_address
 from garcon.errors import GarconError
 from garcon.local.listener import NoListener, read_listener, read_secret
@@ -20,7 +21,7 @@ def connection_url(invocation: Invocation) -> int:
     for name in ("runtime", "server"):
         if invocation.parsed.text(name) is not None:
             raise bad_arguments(f"`garcon executor connection-url` takes no --{name}")
-    advertised = invocation.parsed.text("advertise-url")
+    advertised = optional(invocation.parsed, "advertise-url")
     advertised = advertised or invocation.system.environ.get("GARCON_EXECUTOR_ADVERTISE_URL")
     root = invocation.root
     try:

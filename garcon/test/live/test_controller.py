@@ -560,11 +560,13 @@ class BoundTests(ControllerCase):
 class TwistdTests(ControllerCase):
     """The same service as a plugin of twistd."""
 
-    def twistd(self, *options: str, port: int = 0) -> Service:
-        """Start ``twistd -n garcon-controller``."""
+    def twistd(self, *options: str, port: int = 0, daemon: bool = False) -> Service:
+        """Start ``twistd garcon-controller``, with ``-n`` unless it is to be a daemon."""
         config = self.fleet.root / "config"
-        argv = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()", "-n"]
-        argv += ["--pidfile", "", "garcon-controller", "--port", str(port)]
+        argv = [sys.executable, "-c", "from twisted.scripts.twistd import run; run()"]
+        argv += [] if daemon else ["-n"]
+        argv += ["--pidfile", str(self.fleet.root / "twistd.pid") if daemon else ""]
+        argv += ["garcon-controller", "--port", str(port)]
         argv += ["--config-dir", str(config), *options]
         return self.fleet.start("controller", config, argv)
 
@@ -596,3 +598,39 @@ class TwistdTests(ControllerCase):
         (line,) = service.output.text().splitlines()
         self.assertIn("Failed to start server", line)
         self.assertFalse((service.config / "runtime.json").exists())
+
+    def test_what_a_daemon_cannot_use_is_told_before_it_leaves(self) -> None:
+        """One line and status 1 for each file, port and lease, and nothing half started."""
+        workspace = self.fleet.root / "config" / "workspace-default"
+        workspace.mkdir(parents=True)
+        executors, store = workspace / "executors.json", workspace / "garcon.sqlite"
+        authority = make_authority(self.fleet.root)
+        (certificate, _), (_, key) = authority.issue("localhost"), authority.issue("other")
+        pair = ("--tls-cert", str(certificate), "--tls-private-key", str(key))
+
+        def insecure() -> None:
+            executors.write_text('{"version": 1, "executors": []}')
+            executors.chmod(0o644)
+
+        def broken() -> None:
+            executors.unlink()
+            executors.write_text("{")
+            executors.chmod(0o600)
+
+        def no_database() -> None:
+            store.write_bytes(b"this is no database" * 100)
+
+        for prepare, options, word in (
+            (insecure, (), "executors.json"),
+            (broken, (), "executors.json.broken-1"),
+            (no_database, (), "garcon.sqlite"),
+            (lambda: None, pair, "key"),
+        ):
+            prepare()
+            service = self.twistd(*options, daemon=True)
+            self.assertEqual(service.process.wait(20), 1, word)
+            (line,) = service.output.text().splitlines()
+            self.assertIn(word, line)
+            self.assertFalse(store.exists() and prepare is not no_database, word)
+            self.assertFalse((self.fleet.root / "twistd.pid").exists())
+            self.assertFalse((service.config / "runtime.json").exists())
