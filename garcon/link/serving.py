@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from garcon.contract.ids import is_uuid4
-from garcon.contract.rpc import Continuity, Method
+from garcon.contract.rpc import RECONCILE, Continuity, Method
 from garcon.errors import BadMessage, GarconError
 from garcon.link import calls, frames
 from garcon.link.calls import Exemptions, Numbers, Slots
@@ -65,6 +65,7 @@ class Serving:
         self._exemptions = Exemptions(session.lane)
         self._outliving = served.outliving
         self._running: dict[str, Running] = {}
+        self._is_reconciled = False
 
     def request_received(self, frame: frames.Request, whole: bool, assembling: bool) -> None:
         """Begin a call, or refuse it."""
@@ -76,6 +77,10 @@ class Serving:
             or (self._outliving is not None and self._outliving.knows(session.lane, frame.id))
         ):
             raise BadMessage("a request has a wrong id")
+        if frame.method == RECONCILE.name:
+            if self._is_reconciled:
+                raise BadMessage("a session reconciles its calls once")
+            self._is_reconciled = True
         try:
             method, handler = self._admit(frame.method)
             request = _decoded(method, frame.request)

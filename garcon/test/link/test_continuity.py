@@ -682,13 +682,22 @@ class Bulk(Case):
         d = self.controller.call(KEPT_BULK, Text("a"))
         bulk = self.bulk()
         (call_id,) = self.controller._continuing[KEPT_BULK.lane]._calls  # type: ignore[index]
-        bulk.end("session-retired", "a test")
+        self.installs = False
+        self.let_bulk_connect(False)
+        self.cut()
+        self.clock.pump([0.0, 0.0])
         captured: Any = self.controller.current()
         asked = captured.call(RECONCILE, ReconcileCalls([LostCall(call_id, bulk.session_id, 1)]))
         answer = self.successResultOf(asked)
         self.assertEqual(answer.states, [CallState(call_id, "unknown")])
         self.assertEqual(self.worker_side.cancelled, [])
-        self.relink()
+        self.installs = True
+        self.let_bulk_connect(True)
+        dialler: Any = self.worker._dial
+        dialler.target = self.controller
+        self.network.cut()
+        self.clock.pump([1.0] * 10)
+        self.assertEqual(self.controller.bulk_phase, "ready")
         self.reply()
         self.assertEqual(self.successResultOf(d), Text("done"))
 

@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import FRAGMENT, MIB
-from garcon.contract.rpc import RECONCILE, Lane, ProducerFrame, produced
+from garcon.contract.rpc import RECONCILE, Lane, ProducerFrame, ReconcileCalls, produced
 from garcon.contract.runs import SessionStarted
 from garcon.errors import CallError, LimitExceeded
 from garcon.link import frames
@@ -233,6 +233,39 @@ class HostileFrames(Case):
         self.worker.send_producer(1, produced("b", SessionStarted(agent_session_id="s")))
         self.assert_ended("session-retired")
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+
+    def test_one_reconciliation_in_each_lane_session(self) -> None:
+        """A second ends the lane that it came on, whatever became of the first; the next session
+        of the lane may reconcile again.
+        """
+        request = ReconcileCalls()
+        bulk: Any = self.captured.bulk
+        self.assertTrue(bulk.is_open)
+        # The link itself has reconciled bulk.
+        error = self.failed(bulk.call(RECONCILE, request))
+        self.assertEqual(error.outcome, "unknown")
+        self.assertEqual((bulk.is_open, self.session.is_open), (False, True))
+        assert self.worker.bulk_error is not None
+        self.assertEqual(self.worker.bulk_error[0], "protocol-error")
+        self.clock.advance(5)
+        self.assertEqual(self.controller.bulk_phase, "ready")
+        # Primary is reconciled by the owner, which has not done so here.
+        self.successResultOf(self.session.call(RECONCILE, request))
+        self.assertTrue(self.session.is_open)
+        self.failed(self.session.call(RECONCILE, request))
+        self.assert_ended()
+        self.assertEqual(self.worker_owner.lost[-1][1], "protocol-error")
+        self.clock.advance(5)
+        captured: Any = self.controller.current()
+        self.successResultOf(captured.primary.call(RECONCILE, request))
+
+    def test_a_refused_reconciliation_was_the_one(self) -> None:
+        """Also one that cannot be read."""
+        wrong = ReconcileCalls("nonsense")  # type: ignore[arg-type]  # what is tested
+        self.failed(self.session.call(RECONCILE, wrong))
+        self.assertTrue(self.session.is_open)
+        self.failed(self.session.call(RECONCILE, ReconcileCalls()))
+        self.assert_ended()
 
 
 class Outcomes(Case):
