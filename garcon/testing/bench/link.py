@@ -27,8 +27,8 @@ LINK, PLAIN = "link", "plain Autobahn"
 LOADED, IDLE = "link, bulk saturated", "link, idle"
 LESS_LOADED = "link, bulk saturated by 256 KiB"
 REPLAY, AT_ONCE = "replay of 16 MiB", "16 MiB at once"
-LINKED = "controller, 64 links"
 LINKS = 64
+LINKED = f"controller, {LINKS} links"
 SETTLING, WATCHING = 10.0, 30.0
 AIMS: tuple[Aim | Bound, ...] = (
     Aim("link.rtt_128", LINK, PLAIN, "rtt p50 us", "us", 1.3),
@@ -58,15 +58,23 @@ _OWN = {
 }
 
 
-def run(file: str | None, rounds: int = 7, *, echoes: int = 1500, links: int = LINKS) -> int:
+def run(
+    file: str | None,
+    rounds: int = 7,
+    *,
+    echoes: int = 1500,
+    links: int = LINKS,
+    settling: float = SETTLING,
+    watching: float = WATCHING,
+) -> int:
     """Measure and report; 0 whatever the verdict."""
     samples = Samples()
     with Fleet() as fleet:
         sockets(fleet, samples, rounds, echoes)
     with Fleet() as fleet:
-        idle(fleet, samples, links)
+        idle(fleet, samples, links, settling, watching)
     print(f"{rounds} rounds of {echoes} round trips, 32 messages of 1 MiB and 4 of 16 each way")
-    print(f"idle: {links} links for {WATCHING:.0f} s")
+    print(f"idle: {links} links for {watching:.0f} s")
     report("link", samples, AIMS, file)
     return 0
 
@@ -113,7 +121,7 @@ def _keep(samples: Samples, kind: str, found: dict[str, float]) -> None:
         samples.add(target, name, value)
 
 
-def idle(fleet: Fleet, samples: Samples, links: int) -> None:
+def idle(fleet: Fleet, samples: Samples, links: int, settling: float, watching: float) -> None:
     """Measure what a controller needs for links that do nothing."""
     say(f"linking {links} executors")
     controller = fleet.controller()
@@ -132,10 +140,10 @@ def idle(fleet: Fleet, samples: Samples, links: int) -> None:
         with crowd.stdin as pipe:
             pipe.write("\n".join(urls))
         eventually("all are ready", lambda: _ready(controller) == links, 60, 0.5)
-        time.sleep(SETTLING)
-        say(f"watching them for {WATCHING:.0f} s")
+        time.sleep(settling)
+        say(f"watching them for {watching:.0f} s")
         began, spent = time.monotonic(), _processor_time(pid)
-        time.sleep(WATCHING)
+        time.sleep(watching)
         spent = _processor_time(pid) - spent
         took = time.monotonic() - began
         assert _ready(controller) == links, "some have left"
