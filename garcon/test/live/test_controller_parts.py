@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import TestCase
 
 from garcon.contract.operations import OPERATIONS, RUNTIME
+from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.http.listener import Address
 from garcon.controller.service import Config, Controller
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
 from garcon.local.files import private_directory
-from garcon.local.leases import Lease
+from garcon.local.leases import Lease, LeaseHeld
 from garcon.local.roots import ConfigRoot, older_descriptor, workspace_lease
+from garcon.store.interfaces import NotStored
+from garcon.store.sqlite import SqliteStore
 
 
 class ComposedTestCase(TestCase):
@@ -63,3 +67,99 @@ class HandlerTests(ComposedTestCase):
                 controller.handlers.register(RUNTIME, lambda call: None)
         finally:
             self.assertTrue(await controller.shut_down())
+
+
+class FailingDispatcher(Dispatcher):
+    """Its end fails."""
+
+    def close(self) -> Deferred[None]:
+        """Fail, as a part with a fault does."""
+        return fail(OSError("no end"))
+
+
+class HangingDispatcher(Dispatcher):
+    """Its end never comes."""
+
+    def close(self) -> Deferred[None]:
+        """Return what never fires."""
+        return Deferred()
+
+
+class EndlessStore(SqliteStore):
+    """A store that closes, and never says so."""
+
+    def __init__(self, real: SqliteStore) -> None:
+        self._real = real
+        self.closed: Deferred[None] = Deferred()
+
+    def open(self) -> Deferred[None]:
+        """Open the real one."""
+        return self._real.open()
+
+    def close(self) -> Deferred[None]:
+        """Close the real one, and tell only the test."""
+        self._real.close().chainDeferred(self.closed)
+        return Deferred()
+
+
+class EndTests(ComposedTestCase):
+    """However a part of it ends, a controller takes back what it published and frees its leases."""
+
+    @returns_deferred
+    async def end_with(self, kind: type[Dispatcher]) -> Controller:
+        """Start a controller with another dispatcher, end it, and look at what is left."""
+        controller = self.compose()
+        controller.dispatcher = kind(
+            self.reactor,
+            controller.handlers,
+            controller.executors,
+            controller.instance_id,
+            self.config.workspace,
+        )
+        await controller.start_up()
+        for path in self.descriptors:
+            self.assertTrue(os.path.exists(path), path)
+        for path in self.leases:
+            self.assertRaises(LeaseHeld, Lease.acquire, path)
+        went_well = await controller.shut_down()
+        self.assertEqual(went_well, kind is Dispatcher)
+        self.assert_nothing_left()
+        return controller
+
+    def assert_nothing_left(self) -> None:
+        """Assert that a successor would find nothing of this one."""
+        for path in self.descriptors:
+            self.assertFalse(os.path.exists(path), path)
+        for path in self.leases:
+            Lease.acquire(path).release()
+
+    @returns_deferred
+    async def test_all_goes_well(self) -> None:
+        """Both descriptors go, both leases are free."""
+        await self.end_with(Dispatcher)
+
+    @returns_deferred
+    async def test_a_step_fails(self) -> None:
+        """The same, the steps after it are taken, and the end counts as a bad one."""
+        controller = await self.end_with(FailingDispatcher)
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        await self.assertFailure(controller.store.load(), NotStored)
+
+    @returns_deferred
+    async def test_a_step_hangs(self) -> None:
+        """It is given up when its time is over."""
+        controller = await self.end_with(HangingDispatcher)
+        await self.assertFailure(controller.store.load(), NotStored)
+
+    @returns_deferred
+    async def test_the_end_is_given_up(self) -> None:
+        """Whoever cancels the end, as `Role` does when it takes too long, gets the clean-up too."""
+        controller = self.compose()
+        store = controller.store = EndlessStore(controller.store)
+        await controller.start_up()
+        ending = controller.shut_down()
+        await store.closed
+        ending.cancel()
+        with self.assertRaises(CancelledError):
+            await ending
+        self.assert_nothing_left()
