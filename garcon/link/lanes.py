@@ -348,7 +348,7 @@ class Lanes:
     def _abandon_bulk(self) -> None:
         """Drop bulk and whatever might become it."""
         for opening in list(self._openings):
-            if opening.terms is not None and opening.terms.lane is Lane.BULK:
+            if opening.lane is Lane.BULK:
                 self._openings.discard(opening)
                 opening.abandon()
         bulk, self._bulk = self._bulk, None

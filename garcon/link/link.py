@@ -279,7 +279,12 @@ class ControllerLink(Lanes):
                     self._limit_step(None)
                     self._activate(bulk)
             case frames.BulkLost():
-                self._bulk_failed(frame.session_id)
+                bulk = self._bulk
+                if bulk is not None and bulk.session_id == frame.session_id:
+                    # The word on primary was faster than the end of bulk's own socket.
+                    bulk.end(Cause.SOCKET_CLOSED, "the worker has lost the bulk lane")
+                else:
+                    self._bulk_failed(frame.session_id)
             case _:
                 raise BadMessage("a frame of the wrong direction")
 
