@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections import deque
+from hashlib import sha1
 from typing import Any
 
 from attrs import define, field
 from twisted.internet.address import IPv4Address
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IHostnameResolver
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from garcon.link.endpoints import DialTarget
 from garcon.link.link import WorkerLink
 from garcon.link.memory import MemoryNetwork, MemoryWire, memory_pair
+from garcon.link.noise import HANDSHAKE_MESSAGE
 from garcon.link.settings import LinkSettings
 from garcon.test.link.cast import EXECUTOR, METHODS, SECRET, ControllerSide, Owner, WorkerSide
 
@@ -177,6 +183,18 @@ class Names:
         """Whoever asked has gone."""
 
 
+class Transport(StringTransport):
+    """A socket's, as far as a lane's protocol asks for more than bytes."""
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """See `ITCPTransport`."""
+
+    def unregisterProducer(self) -> None:
+        """A socket does not mind when there is none."""
+        if self.producer is not None:
+            super().unregisterProducer()
+
+
 class Dialling(SynchronousTestCase):
     """From dialling to the open WebSocket there is one time, an injected one; where it ran out is
     told.
@@ -201,7 +219,7 @@ class Dialling(SynchronousTestCase):
         self.reactor.advance(0)
         if connects:
             _, _, factory, _, _ = self.reactor.tcpClients[0]
-            self.transport = StringTransport()
+            self.transport = Transport()
             protocol: Any = factory.buildProtocol(None)
             self.protocol = protocol
             protocol.makeConnection(self.transport)
@@ -246,3 +264,30 @@ class Dialling(SynchronousTestCase):
         for byte in b"HTTP/1.1 101 Switch":
             self.protocol.dataReceived(bytes([byte]))
         self.assert_ran_out("upgrade", "upgrade")
+
+    def test_bytes_that_trickle_after_the_upgrade(self) -> None:
+        """A record of which a byte comes now and then is silence: the handshake's own time ends
+        it.
+        """
+        self.dial("ws://worker.example:1/executor", connects=True)
+        self.reactor.advance(2.5)
+        (key,) = re.findall(rb"Sec-WebSocket-Key: (\S+)", self.transport.value())
+        accept = b64encode(sha1(key + b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11").digest())
+        self.protocol.dataReceived(
+            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n"
+        )
+        self.assertEqual(self.worker.diagnostics().primary.stage, "noise")
+        frame = bytes([0x82, HANDSHAKE_MESSAGE]) + bytes(HANDSHAKE_MESSAGE)
+        for n in range(9):
+            self.protocol.dataReceived(frame[n : n + 1])
+            self.reactor.advance(0.55)
+        self.assertIsNone(self.worker.last_error)
+        self.reactor.advance(0.04)
+        self.assertIsNone(self.worker.last_error)
+        self.reactor.advance(0.0100001)
+        failure = self.worker.diagnostics().primary.last_error
+        assert failure is not None
+        self.assertEqual((failure.kind, failure.stage), ("handshake-timeout", "noise"))
+        self.protocol.connectionLost(Failure(ConnectionDone()))
+        self.worker.close("over")
