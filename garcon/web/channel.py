@@ -55,7 +55,7 @@ class BoundedChannel(HTTPChannel):
         self.phase = Phase.HEADERS
         self.retiring = False
         self.quiet_since: float = site.reactor.seconds()
-        """When the connection began, or its last answer ended or was a refusal."""
+        """When the connection began, or its last answer ended, was a refusal, or went on."""
         self._lingered = 0
         self._last: BoundedRequest | None = None
         self._body_length: int | None = 0
@@ -208,6 +208,7 @@ class BoundedChannel(HTTPChannel):
     def drain_begun(self) -> None:
         """An answer waits for its reader; each step it takes begins the time anew."""
         self.phase = Phase.DRAINING
+        self.quiet_since = self.site.reactor.seconds()
         self._arm(self.site.limits.drain)
 
     def closing(self, request: BoundedRequest) -> None:

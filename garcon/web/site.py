@@ -94,7 +94,8 @@ class BoundedSite(Site):
 
     def _oldest_idle(self) -> BoundedChannel | None:
         """Return the oldest connection that asks for nothing: if possible one that never has, else
-        one that was refused and whose body is only swallowed.
+        one that was refused and whose body is only swallowed, at last one that takes nothing of
+        its answer.
         """
         long_ago = self.reactor.seconds() - _QUIET
         quiet = [
@@ -102,7 +103,7 @@ class BoundedSite(Site):
             for channel in self.channels
             if channel not in self._leaving and channel.quiet_since <= long_ago
         ]
-        for phase in (Phase.HEADERS, Phase.LINGERING, Phase.IDLE):
+        for phase in (Phase.HEADERS, Phase.LINGERING, Phase.IDLE, Phase.DRAINING):
             for channel in quiet:
                 if channel.phase is phase:
                     return channel

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor as _reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.protocol import ClientFactory, Protocol, connectionDone
 from twisted.internet.task import LoopingCall, deferLater
@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from zope.interface import provider
 
-from garcon.contract.limits import HTTP_BODY
+from garcon.contract.limits import HTTP_BODY, MIB
 from garcon.controller.handlers import Handlers
 from garcon.controller.http.discovery import Discovery
 from garcon.controller.http.door import Door
@@ -39,7 +39,7 @@ from garcon.test.link.cast import (
     Owner,
     WorkerSide,
 )
-from garcon.web.exchange import DoorLimits
+from garcon.web.exchange import DoorLimits, Outgoing
 from garcon.web.hosts import AllowedHosts
 from garcon.web.site import BoundedSite
 from garcon.worker.listener import LIMITS, LinkListener, ListenPlan
@@ -53,6 +53,7 @@ UPGRADE = (
 LANE = b"/executor/" + EXECUTOR.encode()
 UPGRADE_LANE = UPGRADE.replace(b"/executor", LANE, 1)
 INSTANCE = "00000000-0000-4000-8000-00000000000f"
+LARGE = bytes(16 * MIB)
 RECORD = b"\x82\xb0" + bytes(4) + bytes(48)
 """A masked message of the size of a Noise handshake message."""
 
@@ -440,6 +441,18 @@ class ControllerAttacks(Attacked):
     def test_kept_connections(self) -> Any:
         """One answer each, and then nothing more."""
         self.attack(self.places + 20, saying(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        return self.withstand()
+
+    def test_unread_answers(self) -> Any:
+        """Large answers that need nobody to be known, and that nobody takes."""
+        self.site.answer = lambda incoming: succeed(Outgoing(200, LARGE))
+
+        def ask_and_not_read(socket: Protocol) -> None:
+            transport: Any = socket.transport
+            transport.pauseProducing()
+            write(socket, b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+        self.attack(self.places + 20, ask_and_not_read)
         return self.withstand()
 
     def test_silent_upgrades(self) -> Any:

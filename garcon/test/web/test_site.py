@@ -590,6 +590,23 @@ class SlowReaderTests(DoorCase):
         self.lose()
         self.assertEqual(self.policy.released, ["/"])
 
+    def test_a_reader_that_stops_gives_his_place(self) -> None:
+        """Where there is no other, a second after it last took something."""
+        self.site = self.make_site(DoorLimits(connections=1, step=100))
+        self.connect()
+        self.transport.write = lambda data: self.channel.pauseProducing()  # type: ignore[method-assign]
+        self.send("GET / HTTP/1.1", "Host: h")
+        self.clock.advance(5)
+        self.channel.resumeProducing()
+        self.clock.advance(0.99)
+        self.assertIsNone(self.site.buildProtocol(IPv4Address("TCP", "127.0.0.1", 5)))
+        self.clock.advance(0.01)
+        self.open()
+        self.clock.advance(0.5)
+        self.assertTrue(self.transport.aborted)
+        self.lose()
+        self.assertEqual(self.policy.released, ["/"])
+
     def test_a_reader_that_leaves_leaves_no_body_behind(self) -> None:
         """It is free at once, not when the collector next looks: bodies are large and few."""
         body = bytes(1_000)
