@@ -6,14 +6,17 @@ import re
 from base64 import b64encode
 from collections import deque
 from hashlib import sha1
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
 from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IDelayedCall, IHostnameResolver
 from twisted.internet.task import Clock
 from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -24,6 +27,11 @@ from garcon.link.memory import MemoryNetwork, MemoryWire, memory_pair
 from garcon.link.noise import HANDSHAKE_MESSAGE
 from garcon.link.settings import LinkSettings
 from garcon.test.link.cast import EXECUTOR, METHODS, SECRET, ControllerSide, Owner, WorkerSide
+from garcon.test.web.test_site import Policy
+from garcon.testing.certificates import make_authority
+from garcon.testing.proxy import load_pair
+from garcon.web.exchange import DoorLimits, Incoming, Outgoing
+from garcon.web.site import BoundedSite
 
 
 @define(eq=False)
@@ -184,10 +192,14 @@ class Names:
 
 
 class Transport(StringTransport):
-    """A socket's, as far as a lane's protocol asks for more than bytes."""
+    """A socket, as far as protocols ask for more than bytes."""
 
     def setTcpNoDelay(self, enabled: bool) -> None:
         """See `ITCPTransport`."""
+
+    def abortConnection(self) -> None:
+        """See `ITCPTransport`."""
+        self.loseConnection()
 
     def unregisterProducer(self) -> None:
         """A socket does not mind when there is none."""
@@ -291,3 +303,33 @@ class Dialling(SynchronousTestCase):
         self.assertEqual((failure.kind, failure.stage), ("handshake-timeout", "noise"))
         self.protocol.connectionLost(Failure(ConnectionDone()))
         self.worker.close("over")
+
+
+class Listening(SynchronousTestCase):
+    """A listener's sockets are the door's until the upgrade: TLS and request have its time."""
+
+    def test_stalled_tls(self) -> None:
+        """A peer that never ends its TLS handshake is dropped, silent or trickling."""
+        authority = make_authority(Path(self.mktemp()))
+        certificate, key = authority.issue("localhost")
+        options = load_pair(str(certificate), str(key))
+        for trickle in (b"", bytes([22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3])):
+            clock = Clock()
+            site = BoundedSite(clock, Policy(), self.unasked, DoorLimits(header_time=3.0))
+            factory = TLSMemoryBIOFactory(options, False, site, clock)
+            protocol: Any = factory.buildProtocol(IPv4Address("TCP", "127.0.0.1", 1))
+            transport = Transport()
+            protocol.makeConnection(transport)
+            for n in range(10):
+                if trickle:
+                    protocol.dataReceived(trickle[n : n + 1])
+                clock.advance(0.299)
+            self.assertFalse(transport.disconnecting, "just before")
+            clock.advance(0.0100001)
+            self.assertTrue(transport.disconnecting)
+            protocol.connectionLost(Failure(ConnectionDone()))
+            self.assertEqual(site.channels, {})
+            site.close(0.0)
+
+    def unasked(self, incoming: Incoming) -> Deferred[Outgoing]:
+        raise AssertionError("nobody has asked anything")
