@@ -153,12 +153,25 @@ class _Line:
 class _Copy(Protocol):
     """Says to the target what another connection has said to it, and hears nothing."""
 
-    def __init__(self, said: bytes) -> None:
+    def __init__(self, original: _Inward, said: bytes) -> None:
+        self._original = original
         self._said = said
 
     def connectionMade(self) -> None:
-        assert self.transport is not None
-        self.transport.write(self._said)
+        if self._original.is_lost:
+            # The other connection ended while this one was being made.
+            self.abort()
+        else:
+            assert self.transport is not None
+            self.transport.write(self._said)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        self._original.proxy.copies.discard(self)
+
+    def abort(self) -> None:
+        """Break it, if it has been made."""
+        if self.transport is not None:
+            cast(ITCPTransport, self.transport).abortConnection()
 
 
 class _Inward(Protocol):
@@ -169,7 +182,7 @@ class _Inward(Protocol):
         self.outward: _Outward | None = None
         self._said = bytearray()
         self._copies: list[_Copy] = []
-        self._is_lost = False
+        self.is_lost = False
         self._is_swallowed = proxy.is_deaf
         self.number = proxy.accepted
         inwards, outwards = directions(proxy.strikes(self.number))
@@ -190,7 +203,7 @@ class _Inward(Protocol):
         )
 
     def outward_made(self, outward: _Outward) -> None:
-        if self._is_lost:
+        if self.is_lost:
             cast(ITCPTransport, outward.transport).abortConnection()
             return
         self.outward = outward
@@ -214,11 +227,10 @@ class _Inward(Protocol):
             self._out.feed(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        self._is_lost = True
+        self.is_lost = True
         self._out.stop()
         for copy in self._copies:
-            if copy.transport is not None:
-                cast(ITCPTransport, copy.transport).abortConnection()
+            copy.abort()
         if self.outward is None:
             self.proxy.connections.discard(self)
         elif not self._is_silent:
@@ -228,7 +240,7 @@ class _Inward(Protocol):
         """The target's side is gone, so this one goes too, unless nothing may pass."""
         self.outward = None
         self._in.stop()
-        if self._is_lost:
+        if self.is_lost:
             self.proxy.connections.discard(self)
         elif not self._is_silent:
             self._out.end()
@@ -257,10 +269,13 @@ class _Inward(Protocol):
 
     def duplicate(self) -> None:
         """Say all that was said to the target so far once more, on a connection beside this."""
-        copy = _Copy(bytes(self._said))
+        copy = _Copy(self, bytes(self._said))
         self._copies.append(copy)
+        self.proxy.copies.add(copy)
         target = TCP4ClientEndpoint(self.proxy.reactor, LOOPBACK, self.proxy.target, timeout=5)
-        target.connect(Factory.forProtocol(lambda: copy)).addErrback(lambda _: None)
+        target.connect(Factory.forProtocol(lambda: copy)).addErrback(
+            lambda _: self.proxy.copies.discard(copy)
+        )
 
     def abort(self) -> None:
         """Break both sides."""
@@ -292,6 +307,8 @@ class FaultProxy(Factory):
         self.strikes = strikes
         self.struck: list[Strike] = []
         self.connections: set[_Inward] = set()
+        self.copies: set[_Copy] = set()
+        """Duplicates that are being made or are there."""
         self.accepted = 0
         self.seen = bytearray()
         self.is_black_hole = False

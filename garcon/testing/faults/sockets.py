@@ -226,7 +226,10 @@ class OverSockets:
             await d
         await self.proxy.stop()
         await maybeDeferred(self._port.stopListening)
-        await self._until(lambda: not len(self.admission) and not self.proxy.connections, 3.0)
+        proxy = self.proxy
+        await self._until(
+            lambda: not (len(self.admission) or proxy.connections or proxy.copies), 3.0
+        )
 
     async def _until(self, condition: Any, seconds: float) -> bool:
         end = self.reactor.seconds() + seconds
