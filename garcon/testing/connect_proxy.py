@@ -69,7 +69,7 @@ class _Tunnelling(_Inward):
     def outward_made(self, outward: _Outward) -> None:
         """The target is there: say so, and from here on carry bytes."""
         assert self.transport is not None
-        if not self._is_lost:
+        if not self.is_lost:
             self.transport.write(self.proxy.greeting)
             if self.proxy.intercept is not None:
                 cast(ITLSTransport, self.transport).startTLS(self.proxy.intercept)
