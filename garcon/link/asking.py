@@ -44,6 +44,7 @@ class Asked:
     waiter: Deferred[Any]
     timer: IDelayedCall | None = None
     keeper: Keeper | None = None
+    exempt: bool = False
 
 
 class Asking:
@@ -78,17 +79,19 @@ class Asking:
     def _admit(self, method: Method, request: Struct | None, integration_id: str) -> Asked:
         call_id = str(uuid4())
         head = request_head(call_id, method, request, integration_id)
-        if not self._slots.take(self._lane, method.installation):
+        exempt = method.installation and self._slots.take(self._lane, exempt=True)
+        if not exempt and not self._slots.take(self._lane, exempt=False):
             raise calls.busy()
         item = self._outbox.offer(head, Kind.ORDINARY, needs_number=True)
         if item is None:
-            self._slots.free(self._lane, method.installation)
+            self._slots.free(self._lane, exempt)
             raise calls.busy()
 
         def abandon(_: Deferred[Any]) -> None:
             self._abandon(call_id)
 
-        asked = self._open[call_id] = Asked(call_id, method, item, Deferred(abandon))
+        asked = Asked(call_id, method, item, Deferred(abandon), exempt=exempt)
+        self._open[call_id] = asked
         return asked
 
     def _take(self, call_id: str) -> Asked | None:
@@ -99,7 +102,7 @@ class Asking:
                 return asked
             if asked.timer is not None and asked.timer.active():
                 asked.timer.cancel()
-            self._slots.free(self._lane, asked.method.installation)
+            self._slots.free(self._lane, asked.exempt)
         return asked
 
     def lend(self, asked: Asked, head: bytes) -> bool:

@@ -25,7 +25,9 @@ DEADLINE_PASSED = "EXECUTOR_TIMEOUT"
 LARGEST_ERROR = 8 * limits.KIB
 """Error replies are always admitted, so they are small: the calls they answer are bounded."""
 INSTALLATION_CALLS = 64
-"""Installation calls at a time outside the budget; they must go through when it is full."""
+"""Installation calls at a time outside the budget; they must go through when it is full.  One more
+takes an ordinary place, as a repetition does of one that has not ended.
+"""
 
 
 @define(eq=False)

@@ -84,12 +84,8 @@ class Serving:
         try:
             method, handler = self._admit(frame.method)
             request = _decoded(method, frame.request)
-            exempt = method.installation and self._exemptions.take(
-                frame.method, frame.integration_id
-            )
-            if not self._served.slots.take(session.lane, exempt):
-                if exempt:
-                    self._exemptions.free(frame.method, frame.integration_id)
+            exempt = method.installation and self._exempt(frame)
+            if not exempt and not self._served.slots.take(session.lane, exempt=False):
                 raise calls.busy()
         except GarconError as error:
             self._refuse(frame, error)
@@ -110,6 +106,15 @@ class Serving:
             work = fail(Failure())
         running.work = work
         work.addBoth(self._settled, running)
+
+    def _exempt(self, frame: frames.Request) -> bool:
+        """Take a place outside the budget, if there is one for this installation call."""
+        if not self._exemptions.take(frame.method, frame.integration_id):
+            return False
+        if self._served.slots.take(self._session.lane, exempt=True):
+            return True
+        self._exemptions.free(frame.method, frame.integration_id)
+        return False
 
     def assembled_other(self) -> None:
         """Something else than a request was assembled from fragments."""
