@@ -36,6 +36,8 @@ CALL_DEADLINE = 120.0
 BULK_WAIT = 20.0
 BULK_STEP, BULK_RECONCILING = 5.0, 120.0
 INTERACTIVE_WAIT = 20.0
+INTERACTIVE_READ = INTERACTIVE_WAIT + 5.0
+"""A read under a chat's lock: it waits no longer than that, but once sent it may run longer."""
 DISPATCH_RESERVE = 1.0
 RETRY = 0.01
 LAUNCH_WAIT = 20.0

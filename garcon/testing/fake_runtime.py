@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
@@ -111,6 +113,8 @@ class FakeRuntime:
     aborted: list[str] = field(factory=list)
     deliveries: list[Deferred[Delivery]] = field(factory=list)
     """What the next decisions meet; confirmed where nothing is prepared."""
+    reads: list[Deferred[Any]] = field(factory=list)
+    """What the next catalog and inspection meet; answered at once where nothing is prepared."""
     launch_error: Exception | None = None
     cancelled_launch: Exception | None = None
     """How a cancelled launch fails, where it is not as cancelled."""
@@ -132,12 +136,16 @@ class FakeRuntime:
 
     def catalog(self, agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
         self.catalogs += 1
+        if self.reads:
+            return self.reads.pop(0)
         found = tuple(entry for entry in self.agents if agent_id in (None, entry.id))
         if agent_id is not None and not found:
             return fail(GarconError("UNSUPPORTED_AGENT", f"no agent {agent_id}"))
         return succeed(found)
 
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
+        if self.reads:
+            return self.reads.pop(0)
         if not (path == self.base or path.startswith(self.base + "/")):
             return fail(GarconError("PROJECT_PATH_OUTSIDE_BASE", "outside the base", status=403))
         if path.endswith("/missing"):

@@ -7,7 +7,7 @@ from twisted.internet.defer import TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.limits import INTERACTIVE_WAIT
+from garcon.contract.limits import INTERACTIVE_READ
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.errors import GarconError
 
@@ -34,7 +34,7 @@ class Agents:
             return known[1]
         self._known = {key: kept for key, kept in self._known.items() if now - kept[0] <= KEPT}
         try:
-            entries = await runtime.catalog(agent_id).addTimeout(INTERACTIVE_WAIT, self._clock)
+            entries = await runtime.catalog(agent_id).addTimeout(INTERACTIVE_READ, self._clock)
         except TimeoutError:
             raise executor_silent(executor_id) from None
         except GarconError as error:

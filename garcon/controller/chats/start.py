@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.chats import StartAccepted, StartChat
-from garcon.contract.limits import INTERACTIVE_WAIT
+from garcon.contract.limits import INTERACTIVE_READ
 from garcon.contract.messages import Presentation
 from garcon.contract.runs import Launch, ProjectInspection
 from garcon.controller.chats import attachments, fields
@@ -146,7 +146,7 @@ class Starts:
     async def _inspect(self, runtime: IExecutorRuntime, wish: _Start) -> ProjectInspection:
         try:
             return await runtime.inspect_project(wish.project_path).addTimeout(
-                INTERACTIVE_WAIT, self._state.clock
+                INTERACTIVE_READ, self._state.clock
             )
         except TimeoutError:
             raise executor_silent(wish.executor_id) from None

@@ -205,14 +205,12 @@ class RemoteRuntime:
 
     @returns_deferred
     async def catalog(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
-        query = rpc.AgentQuery(agent_id)
-        waits = self._captured is None
-        snapshot: rpc.CatalogSnapshot = await self._call(rpc.CATALOG, query, interactive=waits)
+        snapshot: rpc.CatalogSnapshot = await self._read(rpc.CATALOG, rpc.AgentQuery(agent_id))
         return tuple(snapshot.agents)
 
     @returns_deferred
     async def inspect_project(self, path: str) -> ProjectInspection:
-        inspection: ProjectInspection = await self._call(rpc.INSPECT_PROJECT, rpc.PathQuery(path))
+        inspection: ProjectInspection = await self._read(rpc.INSPECT_PROJECT, rpc.PathQuery(path))
         return inspection
 
     @returns_deferred
@@ -243,7 +241,7 @@ class RemoteRuntime:
 
     @returns_deferred
     async def running(self) -> tuple[str, ...]:
-        sessions: rpc.RunningSessions = await self._call(rpc.RUNNING, rpc.Nothing())
+        sessions: rpc.RunningSessions = await self._read(rpc.RUNNING, rpc.Nothing())
         return tuple(sessions.run_ids)
 
     def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
@@ -366,6 +364,12 @@ class RemoteRuntime:
     def _require(self) -> None:
         if not self._is_connected:
             raise _not_connected()
+
+    async def _read(self, method: rpc.Method, request: Struct) -> Any:
+        """Ask what changes nothing: it waits for a session as long as whoever looks on would, and
+        once it is sent it has all of its method's time, or what its caller gives it.
+        """
+        return await self._call(method, request, interactive=True, deadline=method.deadline)
 
     async def _call(self, method: rpc.Method, request: Struct, **more: Any) -> Any:
         link = self._link()

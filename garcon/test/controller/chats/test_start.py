@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 
 from garcon.contract import operations
 from garcon.controller.principals import delegated
@@ -338,6 +338,21 @@ class FailedLaunchTests(ChatsTestCase):
         self.clock.advance(0.1)
         self.assertEqual(self.successResultOf(late).failure, (500, "INTERNAL_ERROR", False))
         self.assertEqual([chat["id"] for chat in self.listed()], [OTHER])
+
+    def test_reads_under_the_lock(self) -> None:
+        """An executor that says nothing of its agents, or of the project, is given up after 25
+        seconds and not before: 20 to wait for it, and five more for a read that was sent.
+        """
+        for answered in (0, 1):
+            self.local.reads = [succeed((agent_entry(),))] * answered + [Deferred()]
+            d = self.ask(operations.START_CHAT, self.start_body())
+            self.assertEqual(self.local.reads, [])
+            self.clock.advance(24.9)
+            self.assertNoResult(d)
+            self.clock.advance(0.1)
+            self.assertEqual(self.successResultOf(d).failure, (503, "EXECUTOR_UNAVAILABLE", True))
+            self.assertGone()
+        self.assertEqual(self.start().status, 202)
 
     def test_output_before_the_failure_is_dropped(self) -> None:
         """Rows that were on their way have no chat to go to."""

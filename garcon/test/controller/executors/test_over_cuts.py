@@ -5,6 +5,7 @@ The links are real, encryption included; the network, the clock and the agent ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
@@ -489,6 +490,32 @@ class Commands(Cuts):
         self.clock.pump([0.5] * 36)
         self.assertEqual(self.successResultOf(soon), "confirmed")
         self.assertEqual(self.runtime.responses, [response])
+
+    def test_reads(self) -> None:
+        """They wait twenty seconds for the link, have not happened then, and are answered where it
+        comes back before.
+        """
+        reads: list[Callable[[], Deferred[Any]]] = [
+            lambda: self.remote.catalog(None),
+            lambda: self.remote.inspect_project("/projects/a"),
+            self.remote.running,
+        ]
+        for read in reads:
+            self.faults.is_down = True
+            self.faults.cut()
+            late = read()
+            self.clock.pump([0.5] * 39 + [0.4])
+            self.assertNoResult(late)
+            self.clock.advance(0.1)
+            error = self.failureResultOf(late, CallError).value
+            self.assertEqual(self.known(error), ("EXECUTOR_UNAVAILABLE", "not-dispatched"))
+            self.faults.is_down = False
+            self.back()
+            self.faults.cut()
+            soon = read()
+            self.assertNoResult(soon)
+            self.clock.pump([0.5] * 36)
+            self.successResultOf(soon)
 
     def test_a_decision_whose_answer_is_lost(self) -> None:
         """It is confirmed in the next session, and was delivered once."""
