@@ -5,6 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import (
+    KIB,
+    MIB,
     PRODUCER_RETENTION,
     PRODUCER_WINDOW_BYTES,
     PRODUCER_WINDOW_FRAMES,
@@ -16,7 +18,7 @@ class BacklogCase(SynchronousTestCase):
     """A small backlog and what a session takes of it."""
 
     def setUp(self) -> None:
-        self.backlog = Backlog(budget=100)
+        self.backlog = Backlog(budget=100, share=0)
         for name in ("a", "b"):
             self.backlog.open(name)
 
@@ -223,13 +225,23 @@ class Pressure(BacklogCase):
         self.assertEqual(self.taken(), facts)
 
     def test_facts_at_twice_the_budget_and_past_it(self) -> None:
-        """Then a fact is refused, but for the last one of a stream; rows are only numbered."""
+        """Then a fact is refused, but for one that is due; rows are only numbered."""
         for _ in range(20):
             self.assertTrue(self.fact("a"))
         self.assertFalse(self.fact("a"))
         self.assertTrue(self.row("a"))
-        self.assertTrue(self.backlog.add("a", b"end", is_row=False, is_last=True))
+        self.assertTrue(self.backlog.add("a", b"end", is_row=False, is_due=True))
         self.assertEqual(self.taken(), [*(("a", n) for n in range(1, 21)), ("a", 22)])
+
+    def test_a_stream_has_a_share_of_its_own(self) -> None:
+        """At it and past it, when another has taken all there is."""
+        self.assertEqual((Backlog().budget, Backlog().share), (32 * MIB, 256 * KIB))
+        self.backlog.share = 30
+        self.fact("a", 200)
+        self.assertFalse(self.fact("a", 1))
+        self.row("b", 20)
+        self.assertEqual([self.fact("b") for _ in range(4)], [True, True, True, False])
+        self.assertEqual((self.backlog.size, self.backlog.dropped), (230, 1))
 
     def test_rows_handed_out_go_too(self) -> None:
         """They are the oldest; on the session that has them they are not missing."""

@@ -10,11 +10,12 @@ from zope.interface.verify import verifyObject
 
 from garcon.contract import rpc
 from garcon.contract.catalogs import AgentSettings
-from garcon.contract.limits import RETRY
+from garcon.contract.limits import RETRY, RUN_EVENT
 from garcon.contract.messages import AssistantMessage, BashToolUse
 from garcon.contract.runs import (
     Launch,
     Launched,
+    LaunchSettled,
     PermissionRequested,
     PermissionResponse,
     RelayedEvent,
@@ -26,11 +27,12 @@ from garcon.link.interfaces import CallContext, Peer
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 from garcon.test.worker.doubles import EXECUTOR, HeldLink, HeldRuntime, IdleLane, Wire
 from garcon.worker.serving.backlog import Backlog
-from garcon.worker.serving.bindings import BINDINGS, OUTPUT_LOST
+from garcon.worker.serving.bindings import BINDINGS, OUTPUT_LOST, TOO_LARGE
 from garcon.worker.serving.serving import Serving
 
 CONTROLLER = "controller-runtime"
 NOW = "2026-01-01T00:00:00.000Z"
+FINISHED = RunEnded(outcome="finished")
 
 
 def launch(run_id: str = "run-1", binding_id: str = "binding-1") -> Launch:
@@ -54,11 +56,11 @@ def row(text: str = "hello") -> RowProduced:
     return RowProduced(message=AssistantMessage(timestamp=NOW, content=text))
 
 
-def question(occurrence_id: str) -> PermissionRequested:
+def question(occurrence_id: str, command: str = "ls") -> PermissionRequested:
     """A request for permission."""
     return PermissionRequested(
         permission_occurrence_id=occurrence_id,
-        requested_tool=BashToolUse(timestamp=NOW, tool_id="t", command="ls"),
+        requested_tool=BashToolUse(timestamp=NOW, tool_id="t", command=command),
         timestamp=NOW,
     )
 
@@ -270,17 +272,56 @@ class Streams(Cast):
         """Facts are never dropped; a run with more of them than can be kept is stopped and ends as
         failed, whatever its agent says.
         """
-        self.serving = Serving(self.clock, self.runtime, self.wire.offer, Backlog(budget=300))
-        self.handlers = self.serving.handlers()
+        size = len(msgspec.json.encode(question("o-0")))
+        self.keeping(Backlog(budget=2 * size, share=0))
         sink = self.begin()
-        for number in range(10):
+        for number in range(4):
             sink.event(question(f"o-{number}"))
-        self.assertEqual(self.runtime.aborted[:1], ["run-1"])
+        self.assertEqual(self.runtime.aborted, [])
+        sink.event(question("o-4"))
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        self.assertEqual([r.allow for r in self.runtime.responses], [False] * 5)
         sink.event(row("c"))
         sink.event(RunEnded(outcome="interrupted"))
         events = [event for _, _, event in self.published()]
-        self.assertEqual(events[-1], RunEnded(outcome="failed", error=OUTPUT_LOST))
-        self.assertLess(len(events), 10)
+        self.assertEqual(events[:4], [question(f"o-{number}") for number in range(4)])
+        self.assertEqual(events[4:], [RunEnded(outcome="failed", error=OUTPUT_LOST)])
+
+    def test_a_run_that_asks_without_end_leaves_others_alone(self) -> None:
+        """Each has room for a few facts of its own, and for what became of its launch."""
+        size = len(msgspec.json.encode(question("o-0")))
+        self.keeping(Backlog(budget=2 * size, share=size))
+        loud, other = self.begin(), self.begin("run-2", "binding-2")
+        for number in range(9):
+            loud.event(question(f"o-{number}"))
+        other.event(question("o-9"))
+        other.event(FINISHED)
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        events = [event for name, _, event in self.published() if name == "binding-2"]
+        self.assertEqual(events, [question("o-9"), FINISHED])
+        self.successResultOf(self.ask(rpc.BIND, rpc.BindingQuery("binding-3")))
+        d = self.ask(rpc.START, launch("run-3", "binding-3"))
+        self.lose()
+        self.runtime.launches[-1][2].callback(Launched("run-3"))
+        self.successResultOf(d)
+        self.install()
+        self.resume(0, binding_id="binding-3")
+        self.assertEqual(self.published()[-1][2], LaunchSettled(run_id="run-3"))
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+
+    def test_a_fact_that_no_message_holds(self) -> None:
+        """It is the end of its run too, with the reason that it is."""
+        sink = self.begin()
+        sink.event(question("o-1", "x" * RUN_EVENT))
+        sink.event(RunEnded(outcome="interrupted"))
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        events = [event for _, _, event in self.published()]
+        self.assertEqual(events, [RunEnded(outcome="failed", error=TOO_LARGE)])
+
+    def keeping(self, backlog: Backlog) -> None:
+        """Begin anew with room for so much."""
+        self.serving = Serving(self.clock, self.runtime, self.wire.offer, backlog)
+        self.handlers = self.serving.handlers()
 
     def test_a_caller_who_gives_up_cancels_the_launch(self) -> None:
         """Cancelling the handler cancels the launch and closes the stream."""

@@ -7,6 +7,11 @@ are offered again to the next one that resumes their stream.  All that is kept h
 passes it costs the largest backlog its oldest rows, and never a session, a permission or the end of
 a run, without which the controller could not even tell that something is missing.
 
+Such facts are never dropped, and a worker's memory is bounded (security.txt).  So past twice the
+budget a fact is refused before it is numbered, and whoever published it has to end its run and say
+why; `is_due` facts, of which a stream has one or two at most, are always kept, and every stream has
+a small share that what others keep cannot take from it.
+
 Of each stream only so much is handed out and not acknowledged.  The controller acknowledges what it
 has put where it belongs, so that a long replay comes no faster than it can be stored.
 
@@ -92,6 +97,7 @@ class Backlog:
 
     budget: int = limits.PRODUCER_RETENTION
     largest: int = limits.RUN_EVENT
+    share: int = limits.PRODUCER_SHARE
     size: int = field(default=0, init=False)
     dropped: int = field(default=0, init=False)
     """Rows given up so far."""
@@ -137,18 +143,20 @@ class Backlog:
         self._announce(binding_id, stream)
         return stream.last
 
-    def add(self, binding_id: str, content: bytes, *, is_row: bool, is_last: bool = False) -> bool:
+    def add(self, binding_id: str, content: bytes, *, is_row: bool, is_due: bool = False) -> bool:
         """Number and keep an event.
 
-        A row that cannot be kept is a number that never comes; False for anything else that cannot
-        (facts may take twice the budget, the last one of a stream any room), or if the stream is
-        closed.
+        A row that cannot be kept is a number that never comes; False for anything else that cannot,
+        or if the stream is closed.
         """
         stream = self._streams.get(binding_id)
         if stream is None:
             return False
         fits = len(content) <= self.largest and (
-            is_row or is_last or self.size + len(content) <= 2 * self.budget
+            is_row
+            or is_due
+            or self.size + len(content) <= 2 * self.budget
+            or stream.size + len(content) <= self.share
         )
         if not fits and not is_row:
             return False

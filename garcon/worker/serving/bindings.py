@@ -35,6 +35,11 @@ OUTPUT_LOST = RunFailure(
     "The worker could not keep what this run had to tell while the controller did not take it;"
     " the run was stopped.",
 )
+TOO_LARGE = RunFailure(
+    "OUTCOME_UNKNOWN",
+    "This run had something to tell that is larger than the link to the controller can carry; it"
+    " was stopped.",
+)
 BINDINGS = 2 * limits.SESSIONS
 """Streams at once: every session's own, and as many that only wait for their last acknowledgement.
 """
@@ -57,6 +62,10 @@ class BindingOwner(Protocol):
 @define(eq=False)
 class Binding:
     """One run's stream of facts to the session that has bound or resumed it.
+
+    A controller binds a stream for each run, so of the eight launches that a worker may have to
+    remember on a binding (control.md J.5) there is one here.  It is remembered as long as the
+    binding is, and a second one is refused (`methods.py`).
 
     Without a session its facts are kept; closed, it is deaf.  A detached binding is a closed one
     whose run goes on: nobody sees it any more, and its questions are denied.
@@ -81,7 +90,8 @@ class Binding:
     is_open: bool = True
     is_detached: bool = False
     has_ended: bool = False
-    has_lost_facts: bool = False
+    lost: RunFailure | None = None
+    """Why a fact could not be kept, if one could not."""
 
     @property
     def is_over(self) -> bool:
@@ -114,9 +124,9 @@ class Binding:
             self.asked.clear()
             if self.is_detached:
                 self._owner.ended_detached(self)
-            if self.has_lost_facts:
-                event = RunEnded(outcome="failed", error=OUTPUT_LOST)
-        if not self.has_lost_facts or isinstance(event, RunEnded):
+            if self.lost is not None:
+                event = RunEnded(outcome="failed", error=self.lost)
+        if self.lost is None or isinstance(event, RunEnded):
             self._publish(event)
 
     def close(self) -> None:
@@ -134,14 +144,15 @@ class Binding:
     def _publish(self, event: RelayedEvent) -> None:
         if not self.is_open:
             return
+        content = msgspec.json.encode(event)
         kept = self._relay.publish(
             self.binding_id,
-            msgspec.json.encode(event),
+            content,
             is_row=isinstance(event, RowProduced),
-            is_last=isinstance(event, RunEnded),
+            is_due=isinstance(event, RunEnded | LaunchSettled),
         )
         if not kept:
-            self.has_lost_facts = True
+            self.lost = TOO_LARGE if len(content) > limits.RUN_EVENT else OUTPUT_LOST
             self._owner.overflowed(self)
 
 

@@ -53,10 +53,10 @@ class Relay:
         return last
 
     def publish(
-        self, binding_id: str, content: bytes, *, is_row: bool, is_last: bool = False
+        self, binding_id: str, content: bytes, *, is_row: bool, is_due: bool = False
     ) -> bool:
         """Send an event, now or as soon as the link takes it; False if it cannot be kept."""
-        kept = self._backlog.add(binding_id, content, is_row=is_row, is_last=is_last)
+        kept = self._backlog.add(binding_id, content, is_row=is_row, is_due=is_due)
         if kept and self._retry is None and not self._is_pumping:
             self._pump()
         return kept

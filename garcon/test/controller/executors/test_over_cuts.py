@@ -29,6 +29,7 @@ from garcon.link.memory import MemoryNetwork, MemoryWire
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 from garcon.test.controller.bridge.test_over_a_link import OverALink
 from garcon.test.controller.executors.test_remote import launch
+from garcon.worker.serving.bindings import OUTPUT_LOST
 
 FINISHED = RunEnded(outcome="finished")
 HOUR = 3600.0
@@ -364,6 +365,36 @@ class Pressure(Cuts):
         self.assertEqual(self.reader.ends, [FINISHED])
         asked = [e for e in self.reader.events if isinstance(e, PermissionRequested)]
         self.assertEqual(len(asked), 1)
+
+    def test_more_questions_than_can_be_kept(self) -> None:
+        """None of those that were kept is missing; the run is stopped, and that it failed, and
+        why, is told.  Another run of the same worker goes on.
+        """
+        self.reader.decides = False
+        run = self.launched()
+        other = Reader(self.remote)
+        d = self.remote.launch(launch("run-2"), other)
+        self.settle(0.1)
+        self.successResultOf(d)
+        small = self.runtime.last
+        self.faults.is_down = True
+        self.faults.cut()
+        run.say("a row")
+        for n in range(5):
+            run.ask(f"o-{n}", "x" * 15 * MIB)
+        self.assertEqual(self.runtime.aborted, ["run-1"])
+        self.assertTrue(run.is_over)
+        small.ask("o-9")
+        small.finish()
+        self.faults.is_down = False
+        self.back()
+        self.settle(20)
+        asked = [e for e in self.reader.events if isinstance(e, PermissionRequested)]
+        self.assertEqual([e.permission_occurrence_id for e in asked], [f"o-{n}" for n in range(4)])
+        self.assertEqual(self.reader.texts, ["[lost]"])
+        self.assertEqual(self.reader.ends, [RunEnded(outcome="failed", error=OUTPUT_LOST)])
+        self.assertEqual([type(e) for e in other.events], [PermissionRequested, RunEnded])
+        self.assertEqual((other.ends, self.serving.streams), ([FINISHED], 0))
 
 
 class Launching(Cuts):
