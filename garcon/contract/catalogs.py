@@ -74,6 +74,8 @@ class AgentEntry(Struct, frozen=True, rename="camel", kw_only=True):
     supports_update_project_path: bool = False
     supports_steering: bool = False
     supports_goals: bool = False
+    needs_history: bool = False
+    """The agent keeps no session: every launch has to carry the conversation."""
     supports_images: bool = False
     file_attachment_mime_types: list[str] = field(default_factory=list)
     accepts_api_provider_endpoints: bool = False

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 
 from garcon.contract.catalogs import AgentSettings
 from garcon.contract.messages import ChatMessage, PermissionRequest
+from garcon.contract.queues import ExecutionControl
 
 Phase = Literal["running", "stopping", "reconnecting"]
 
@@ -179,23 +180,6 @@ class StartAccepted(CommandAccepted, frozen=True, kw_only=True):
 class RunAccepted(CommandAccepted, frozen=True, kw_only=True):
     parent_chat: ParentChat | None
     chat: ChatListEntry | UnsetType = UNSET
-
-
-class QueueState(_Body, frozen=True, kw_only=True):
-    """chats.md 4.5; always the empty queue until queues exist."""
-
-    entries: list[dict[str, Any]] = field(default_factory=list)
-    steering_entry_id: str | None = None
-    recently_dispatched: list[dict[str, Any]] = field(default_factory=list)
-    pause: dict[str, Any] | None = None
-    reorder_revision: int = 0
-
-
-class ExecutionControl(_Body, frozen=True, kw_only=True):
-    server_instance_id: str
-    queue: QueueState
-    version: int = 0
-    updated_at: str | None = None
 
 
 class StopAccepted(CommandAccepted, frozen=True, kw_only=True):

@@ -9,8 +9,18 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from garcon.contract.catalogs import AgentSettings, PermissionMode, ThinkingMode
+from garcon.contract.catalogs import AgentSettings, PermissionMode, Protocol, ThinkingMode
 from garcon.contract.messages import Image, ProviderRow, ToolUse
+
+
+class HistoryMessage(Struct, frozen=True, rename="camel"):
+    """One earlier message of a chat, for an agent that has no session of its own to resume
+    (chats.md 5.1.4): its text, and a user's attachments.
+    """
+
+    role: Literal["user", "assistant"]
+    content: str
+    images: list[Image] = field(default_factory=list)
 
 
 class Launch(Struct, frozen=True, rename="camel", kw_only=True):
@@ -18,8 +28,13 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     one.
 
     `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt`
-    is already composed (unanswered input included); `history` is nothing to an agent that keeps its
-    own session.
+    is already composed (unanswered input included).  `history`, oldest first, is what was said
+    before, for an agent that keeps no session or starts a fresh one in an old chat.
+
+    `api_provider_id` and `model_endpoint_id` name the profile's endpoint that the model is reached
+    by, or are both None for a model of the agent's own; its key is resolved on the executor, never
+    sent here.  `is_compaction`: no input, but a wish to compact the session, `prompt` being the
+    instructions.
     """
 
     chat_id: str
@@ -34,6 +49,11 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     prompt: str
     images: list[Image] = field(default_factory=list)
     agent_session_id: str | None = None
+    history: list[HistoryMessage] = field(default_factory=list)
+    api_provider_id: str | None = None
+    model_endpoint_id: str | None = None
+    model_protocol: Protocol | None = None
+    is_compaction: bool = False
 
 
 class Launched(Struct, frozen=True, rename="camel"):

@@ -16,6 +16,7 @@ from garcon.contract import limits
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.catalog import Catalogs
 from garcon.controller.chats.service import Chats
+from garcon.controller.events import Publisher
 from garcon.controller.executors.service import Executors
 from garcon.controller.handlers import Handlers
 from garcon.controller.http.discovery import Discovery
@@ -114,6 +115,7 @@ class Controller:
     def _compose(self, agents: Sequence[IAgent]) -> None:
         reactor, config = self._reactor, self._config
         self.handlers = Handlers()
+        self.publisher = Publisher()
         self.store = SqliteStore(os.path.join(config.workspace_dir, STORE_FILE), reactor)
         self.local = LocalRuntime(
             reactor,
@@ -136,7 +138,12 @@ class Controller:
             proxies=config.proxies,
         )
         self.chats = Chats(
-            self.store, self.executors, self.instance_id, reactor, config.project_base
+            self.store,
+            self.executors,
+            self.instance_id,
+            reactor,
+            config.project_base,
+            publisher=self.publisher,
         )
         self.executors.use = self.chats
         self.dispatcher = Dispatcher(

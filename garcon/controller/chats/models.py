@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
 
 from garcon.contract.catalogs import AgentEntry, Model
@@ -23,6 +25,14 @@ class Selection:
         """Return the attributes of a chat that keep this selection."""
         return {
             "model": self.model,
+            "api_provider_id": self.api_provider_id,
+            "model_endpoint_id": self.model_endpoint_id,
+            "model_protocol": self.model_protocol,
+        }
+
+    def routing(self) -> dict[str, Any]:
+        """Return the members of a launch that say how its model is reached."""
+        return {
             "api_provider_id": self.api_provider_id,
             "model_endpoint_id": self.model_endpoint_id,
             "model_protocol": self.model_protocol,

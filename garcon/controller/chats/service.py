@@ -15,7 +15,6 @@ from zope.interface import implementer
 from garcon.contract import operations
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.interfaces import IChatObserver
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.naming import Names
 from garcon.controller.chats.paths import ProjectPaths
@@ -26,6 +25,7 @@ from garcon.controller.chats.start import Starts
 from garcon.controller.chats.state import State
 from garcon.controller.chats.stop import Stops
 from garcon.controller.chats.turns import Turn
+from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors, IExecutorUse
 from garcon.controller.handlers import Handlers
 from garcon.controller.transcripts.transcript import Transcript
@@ -56,6 +56,7 @@ class Chats:
         reactor: IReactorTime,
         project_base: str,
         *,
+        publisher: Publisher | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = Tasks()
@@ -69,6 +70,7 @@ class Chats:
             paths=ProjectPaths(project_base, reactor),
             tasks=self._tasks,
             lanes=Lanes(self._tasks),
+            publisher=publisher or Publisher(),
         )
 
     @returns_deferred
@@ -91,10 +93,6 @@ class Chats:
         decisions = Permissions(state, Lanes(self._tasks))
         handlers.register(operations.PERMISSION_DECISION, decisions.decide)
         handlers.register(operations.SESSION_NAME, Names(state).name)
-
-    def observe(self, observer: IChatObserver) -> None:
-        """Tell `observer` of committed rows, phases and new chats from now on."""
-        self._state.observers.append(observer)
 
     def running_on(self, executor_id: str) -> list[str]:
         """Return the ids of this executor's chats that have a turn, admitted or running."""

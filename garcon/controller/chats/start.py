@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.chats import StartAccepted, StartChat
+from garcon.contract.events import ListRefreshRequested
 from garcon.contract.limits import INTERACTIVE_READ
 from garcon.contract.messages import Presentation
 from garcon.contract.runs import Launch, ProjectInspection
@@ -139,8 +140,7 @@ class Starts:
             failure = self._launch_error(turn, cause)
             await self._roll_back(chat, turn, record, failure)
             raise failure from None
-        for observer in list(state.observers):
-            observer.chat_started(chat.record)
+        state.publish(ListRefreshRequested(chat_id=chat.id, reason="chat-added"))
         return self._reply(record, answer_to(record))
 
     async def _inspect(self, runtime: IExecutorRuntime, wish: _Start) -> ProjectInspection:
@@ -323,6 +323,7 @@ def _launch(wish: _Start, run_id: str, project: ProjectInspection) -> Launch:
         project_path=project.project_path,
         prompt=wish.command,
         images=[one.image for one in wish.attached],
+        **wish.selection.routing(),
     )
 
 

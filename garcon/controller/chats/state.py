@@ -7,19 +7,23 @@ from typing import Any
 from urllib.parse import urlencode
 
 from attrs import define, field
+from msgspec import UNSET
 from twisted.internet.interfaces import IReactorTime
 
-from garcon.contract.chats import ExecutionControl, Phase, QueueState
+from garcon.contract.chats import Phase
+from garcon.contract.events import ChatMessages, Event, ProcessingUpdated
+from garcon.contract.queues import ExecutionControl, QueueState
 from garcon.contract.routes import TURN_RECEIPT
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.interfaces import IChatObserver
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.ledger import Ledger, Record
 from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry
+from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
+from garcon.controller.transcripts.rows import displayed, ended_turn
 from garcon.controller.transcripts.times import iso
 from garcon.deferreds import Tasks
 from garcon.errors import GarconError
@@ -40,10 +44,10 @@ class State:
     paths: ProjectPaths
     tasks: Tasks
     lanes: Lanes
+    publisher: Publisher = field(factory=Publisher)
     registry: Registry = field(factory=Registry)
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
-    observers: list[IChatObserver] = field(factory=list)
     is_shutting_down: bool = False
 
     def now(self) -> str:
@@ -60,16 +64,28 @@ class State:
     def phase(self, chat: Chat) -> Phase | None:
         return chat.phase(self.executors.availability(chat.record.executor_id))
 
+    def publish(self, event: Event) -> None:
+        """Tell whoever follows this controller."""
+        self.publisher.publish(event)
+
     def phase_changed(self, chat: Chat) -> None:
-        """Tell the observers what a chat does now."""
-        phase = self.phase(chat)
-        for observer in list(self.observers):
-            observer.phase_changed(chat.id, phase)
+        """Tell what a chat does now."""
+        self.publish(ProcessingUpdated(chat_id=chat.id, phase=self.phase(chat)))
 
     def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
-        """Tell the observers of durable rows."""
-        for observer in list(self.observers):
-            observer.rows_committed(chat_id, view_id, rows)
+        """Tell of durable rows."""
+        shown = [message for row in rows if (message := displayed(row)) is not None]
+        turn_id = next((turn for row in rows if (turn := ended_turn(row)) is not None), UNSET)
+        self.publish(
+            ChatMessages(
+                chat_id=chat_id,
+                transcript_view_id=view_id,
+                messages=shown,
+                first_ordinal=rows[0].ordinal,
+                last_ordinal=rows[-1].ordinal,
+                turn_id=turn_id,
+            )
+        )
 
     def control(self) -> ExecutionControl:
         """Return a chat's execution control: the initial one, as long as there are no queues

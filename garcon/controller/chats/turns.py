@@ -15,6 +15,7 @@ from twisted.internet.defer import CancelledError, Deferred, TimeoutError, fail
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from garcon.contract.events import RunFailed, RunFinished
 from garcon.contract.limits import DEAD_AFTER, LAUNCH_WAIT
 from garcon.contract.messages import AssistantMessage, ProviderRow
 from garcon.contract.runs import (
@@ -456,6 +457,10 @@ class Turn:
         assert self._end is not None
         outcome, error = self._end
         self.is_settled = True
+        if self._chat.turn is self:
+            self._chat.turn = None
+        self._state.phase_changed(self._chat)
+        self._publish_end(outcome, error)
         self._state.receipts.settle(
             self._chat.id,
             self.run_id,
@@ -465,10 +470,20 @@ class Turn:
             reason="user-stop" if outcome == "interrupted" else None,
         )
         self._state.ledger.settle(self._record, "failed" if outcome == "failed" else "finished")
-        if self._chat.turn is self:
-            self._chat.turn = None
-        self._state.phase_changed(self._chat)
         self._settlement.fire(None)
+
+    def _publish_end(self, outcome: Outcome, error: RunFailure | None) -> None:
+        """A user's stop is not a failure: its event is the finished one (chats.md 5.6.5)."""
+        about = {
+            "chat_id": self._chat.id,
+            "turn_id": self.run_id,
+            "client_request_id": self._record.request_id,
+        }
+        if outcome == "failed":
+            why = (error.message or error.code) if error is not None else "The agent failed."
+            self._state.publish(RunFailed(**about, error=why))
+        else:
+            self._state.publish(RunFinished(**about))
 
 
 def is_unknown(error: BaseException) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from garcon.contract.chats import TranscriptMessage
+from garcon.contract.events import ShownRow
 from garcon.contract.messages import (
     AssistantMessage,
     ChatMessage,
@@ -142,6 +143,20 @@ def shown(view_id: str, row: Row) -> TranscriptMessage | None:
         return TranscriptMessage(ordinal=row.ordinal, message=_decode_message(row.payload))
     except msgspec.DecodeError as error:
         raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+
+
+def displayed(row: Row) -> ShownRow | None:
+    """Return what a row of our own making shows, as it is stored, or None for a hidden one."""
+    if row.kind in ("session", "run-ended"):
+        return None
+    return ShownRow(row.ordinal, msgspec.Raw(row.payload))
+
+
+def ended_turn(row: Row) -> str | None:
+    """Return the turn that a row ends."""
+    if row.kind != "run-ended":
+        return None
+    return msgspec.json.decode(row.payload, type=RunEnd).turn_id
 
 
 def input_of(view_id: str, row: Row) -> Input:

@@ -8,13 +8,15 @@ everything that came meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from garcon.contract.runs import HistoryMessage
 from garcon.controller.transcripts import resend
+from garcon.controller.transcripts.conversation import conversation
 from garcon.controller.transcripts.pages import Page, span
 from garcon.controller.transcripts.resend import Candidate
 from garcon.controller.transcripts.rows import Draft, Input, input_of, shown
@@ -107,6 +109,20 @@ class Transcript:
             for ordinal in list(self._unanswered)
             for row in await self._rows(ordinal, ordinal)
         ]
+
+    @returns_deferred
+    async def conversation(self, without: Collection[int] = ()) -> list[HistoryMessage]:
+        """Read what was said so far, for an agent that has to be told; fails with `Damaged`."""
+        try:
+            return await conversation(
+                lambda first, last: Deferred.fromCoroutine(self._rows(first, last)),
+                self.view_id,
+                self.last_ordinal,
+                without,
+            )
+        except Damaged as damage:
+            self.fenced = damage
+            raise
 
     @returns_deferred
     async def find(self, client_message_id: str) -> Row | None:

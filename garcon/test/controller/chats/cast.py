@@ -14,8 +14,10 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract import operations
+from garcon.contract.events import Event
 from garcon.contract.operations import Operation
 from garcon.controller.chats.service import Chats
+from garcon.controller.events import Publisher
 from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL, Principal
 from garcon.store.interfaces import IStore
@@ -80,12 +82,17 @@ class ChatsTestCase(SynchronousTestCase):
         """Begin a controller process: everything but the store is new."""
         self.local, self.worker = FakeRuntime(self.base), FakeRuntime(self.base)
         self.executors = FakeExecutors({"local": self.local, WORKER: self.worker})
+        self.publisher = Publisher()
+        self.told: list[Event] = []
+        """What this process has published."""
+        self.publisher.subscribe(self.told.append)
         self.chats = Chats(
             self.store,
             self.executors,
             instance,
             self.clock,
             self.base,
+            publisher=self.publisher,
             wall_clock=lambda: self.time + self.clock.seconds(),
         )
         self.successResultOf(self.chats.load())

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from twisted.internet.defer import CancelledError
-from zope.interface import implementer
 
 from garcon.contract import operations
-from garcon.controller.chats.interfaces import IChatObserver
+from garcon.contract.events import ProcessingUpdated
 from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
-from garcon.store.records import ChatRecord, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
 
 
@@ -149,8 +147,11 @@ class GapTests(ChatsTestCase):
         self.view = self.started()
         self.turn = self.run_chat(self.view, command="long").body["turnId"]
         self.local.say_nothing = True
-        self.shown: list[str | None] = []
-        self.chats.observe(Phases(self.shown))
+        self.told.clear()
+
+    @property
+    def shown(self) -> list[str | None]:
+        return [event.phase for event in self.told if isinstance(event, ProcessingUpdated)]
 
     def lose(self) -> None:
         self.executors.states["local"] = "reconnecting"
@@ -182,7 +183,7 @@ class GapTests(ChatsTestCase):
     def test_idle_chats_are_not_told_of(self) -> None:
         """Nothing shows there."""
         self.local.last.finish()
-        del self.shown[:]
+        self.told.clear()
         self.lose()
         self.assertEqual((self.phase(), self.shown), (None, []))
 
@@ -292,23 +293,6 @@ class GapTests(ChatsTestCase):
         self.clock.advance(COMMANDS_WAIT)
         self.successResultOf(d)
         self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
-
-
-@implementer(IChatObserver)
-class Phases:
-    """Watches what chats do."""
-
-    def __init__(self, shown: list[str | None]) -> None:
-        self._shown = shown
-
-    def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
-        """Not looked at."""
-
-    def phase_changed(self, chat_id: str, phase: str | None) -> None:
-        self._shown.append(phase)
-
-    def chat_started(self, record: ChatRecord) -> None:
-        """Not looked at."""
 
 
 class ShutDownTests(ChatsTestCase):

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from attrs import define, field
-from zope.interface import implementer
+import msgspec
+from msgspec import UNSET
 
-from garcon.contract.chats import Phase
+from garcon.contract.events import ChatMessages, ProcessingUpdated, RunFinished
 from garcon.controller.chats.commits import PENDING_ROWS, RETRIES, WELCOME_ROWS
-from garcon.controller.chats.interfaces import IChatObserver
 from garcon.runtime.interfaces import IPacedRunSink
 from garcon.store.interfaces import IStore
-from garcon.store.records import ChatRecord, Row
 from garcon.store.sqlite import SqliteStore
-from garcon.test.controller.chats.cast import CHAT, ChatsTestCase
+from garcon.test.controller.chats.cast import ChatsTestCase
 from garcon.testing.inline_threads import InlinePool, InlineReactor
 
 
@@ -127,23 +125,6 @@ class RestartTests(ChatsTestCase):
         self.assertEqual([ordinal for ordinal, _, _ in self.kinds()], [1, 2])
 
 
-@implementer(IChatObserver)
-@define(eq=False)
-class Diary:
-    """Writes down what it is told."""
-
-    entries: list[str] = field(factory=list)
-
-    def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
-        self.entries.extend(row.kind for row in rows)
-
-    def phase_changed(self, chat_id: str, phase: Phase | None) -> None:
-        self.entries.append(f"phase {phase}")
-
-    def chat_started(self, record: ChatRecord) -> None:
-        self.entries.append(f"started {record.chat_id}")
-
-
 class RoomTests(ChatsTestCase):
     """Whether a turn welcomes more output."""
 
@@ -185,23 +166,30 @@ class RoomTests(ChatsTestCase):
         self.successResultOf(self.sink.room())
 
 
-class ObserverTests(ChatsTestCase):
-    """What the chats tell."""
+class EventTests(ChatsTestCase):
+    """What the chats tell (server.md A.11)."""
 
     def test_rows_come_before_the_phase_that_follows_from_them(self) -> None:
-        """The user row first, the end of the run before idle."""
-        diary = Diary()
-        self.chats.observe(diary)
+        """The user row first, the end of the run before idle, and the terminal event last."""
         self.started()
         self.assertEqual(
-            diary.entries,
+            [msgspec.json.decode(msgspec.json.encode(event))["type"] for event in self.told],
             [
-                "user-input",
-                "phase running",
-                f"started {CHAT}",
-                "session",
-                "provider-row",
-                "run-ended",
-                "phase None",
+                "chat-messages",
+                "chat-processing-updated",
+                "chat-list-refresh-requested",
+                "chat-messages",
+                "chat-messages",
+                "chat-messages",
+                "chat-processing-updated",
+                "agent-run-finished",
             ],
         )
+        rows = [event for event in self.told if isinstance(event, ChatMessages)]
+        self.assertEqual([e.first_ordinal for e in rows], [1, 2, 3, 4])
+        self.assertEqual([len(e.messages) for e in rows], [1, 0, 1, 0])
+        ended = self.told[-1]
+        assert isinstance(ended, RunFinished)
+        self.assertEqual([event.turn_id for event in rows], [UNSET, UNSET, UNSET, ended.turn_id])
+        phases = [event.phase for event in self.told if isinstance(event, ProcessingUpdated)]
+        self.assertEqual(phases, ["running", None])

@@ -1,0 +1,166 @@
+"""Taking an input in: composed with what nobody answered, durable, its turn reserved, and then on
+its way to the executor (chats.md 2.4, 5.1, 5.2).  Every turn of an existing chat begins here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from attrs import field, frozen
+
+from garcon.contract.catalogs import AgentEntry, AgentSettings
+from garcon.contract.messages import Image, Presentation
+from garcon.contract.runs import HistoryMessage, Launch
+from garcon.controller.chats import fields
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.ledger import Record, conflict
+from garcon.controller.chats.models import Selection
+from garcon.controller.chats.state import State
+from garcon.controller.chats.turns import Turn
+from garcon.controller.transcripts import rows
+from garcon.controller.transcripts.resend import Prompt, compose
+from garcon.controller.transcripts.rows import Draft
+from garcon.errors import GarconError
+from garcon.runtime.interfaces import IExecutorRuntime
+from garcon.store.interfaces import Damaged
+from garcon.store.records import Change, TouchChat
+
+
+@frozen
+class NewInput:
+    """An input that passed its checks.  `excluded` are unanswered ordinals not to send again."""
+
+    message_id: str
+    content: str
+    images: Sequence[Image] = ()
+    excluded: Sequence[int] = ()
+    presentation: Presentation | None = None
+
+
+@frozen
+class TurnSettings:
+    """What a turn runs with, after all checks."""
+
+    entry: AgentEntry
+    selection: Selection
+    permission_mode: Any
+    thinking_mode: Any
+    agent_settings: AgentSettings
+
+
+@frozen
+class Prepared:
+    """An input ready to be committed: its executor is there, and all that it is sent with is
+    read.
+    """
+
+    new: NewInput
+    settings: TurnSettings
+    runtime: IExecutorRuntime
+    prompt: Prompt
+    history: list[HistoryMessage] = field(factory=list)
+
+
+async def is_repeated(chat: Chat, new: NewInput) -> bool:
+    """Whether this very input is in the transcript; ``IDEMPOTENCY_CONFLICT`` (409) where its id has
+    another content (chats.md 2.4).
+    """
+    try:
+        present = await chat.transcript.find(new.message_id)
+        if present is None:
+            return False
+        if present.kind == "user-input":
+            stored = chat.transcript.input_of(present)
+            if (stored.content, stored.attached) == (new.content, list(new.images)):
+                return True
+    except Damaged as damage:
+        raise unreadable(damage) from None
+    raise conflict("The message id was used for other content.")
+
+
+async def prepare(state: State, chat: Chat, new: NewInput, settings: TurnSettings) -> Prepared:
+    """Read what the turn is sent with; nothing is reserved and nothing written."""
+    try:
+        unanswered = await chat.transcript.unanswered()
+        candidates = [one for one in unanswered if one.ordinal not in new.excluded]
+        history: list[HistoryMessage] = []
+        if settings.entry.needs_history or chat.record.agent_session_id is None:
+            # What is composed into the prompt, or was asked to be left out, is not said twice.
+            history = await chat.transcript.conversation([one.ordinal for one in unanswered])
+    except Damaged as damage:
+        raise unreadable(damage) from None
+    prompt = compose(candidates, new.content, new.images)
+    # Asked for before the turn is reserved: from then on the executor is in use, and stays.
+    runtime = state.executors.existing(chat.record.executor_id)
+    return Prepared(new, settings, runtime, prompt, history)
+
+
+async def begin(
+    state: State,
+    chat: Chat,
+    prepared: Prepared,
+    record: Record,
+    *,
+    before: Sequence[Change] = (),
+    drafts: Sequence[Draft] = (),
+    has_receipt: bool = True,
+) -> Turn:
+    """Reserve the turn and make its input durable, then dispatch it; on failure neither happened.
+
+    `before` are changes and `drafts` rows that are kept in the same commit, ahead of the input.
+    """
+    new, settings = prepared.new, prepared.settings
+    fresh = chat.record.agent_session_id is None
+    selection = settings.selection.stored() if fresh else None
+    turn = Turn(state, chat, record.turn_id or "", record, selection=selection)
+    turn.reserve()
+    at, text = record.accepted_at, fields.first_line(new.content) or None
+    draft = rows.user_input(at, new.content, list(new.images), new.message_id, new.presentation)
+    try:
+        await chat.transcript.append(
+            [*drafts, draft], before=before, after=[TouchChat(chat.id, at, text)]
+        )
+    except BaseException:
+        turn.release()
+        raise
+    chat.active(at, text)
+    if has_receipt:
+        state.receipts.begin(chat.id, turn.run_id, record.request_id, at)
+    launch = launch_of(chat, turn.run_id, prepared)
+    state.tasks.spawn("dispatching a turn", turn.dispatch(prepared.runtime, launch))
+    return turn
+
+
+def launch_of(chat: Chat, run_id: str, prepared: Prepared) -> Launch:
+    """Return what the executor is told of a turn."""
+    stored, settings = chat.record, prepared.settings
+    return Launch(
+        chat_id=stored.chat_id,
+        run_id=run_id,
+        binding_id=str(uuid4()),
+        agent_id=stored.agent_id,
+        model=settings.selection.model,
+        permission_mode=settings.permission_mode,
+        thinking_mode=settings.thinking_mode,
+        agent_settings=settings.agent_settings,
+        project_path=stored.project_path,
+        prompt=prepared.prompt.text,
+        images=list(prepared.prompt.images),
+        agent_session_id=stored.agent_session_id,
+        history=prepared.history,
+        **settings.selection.routing(),
+    )
+
+
+def busy() -> GarconError:
+    """A turn owns the chat."""
+    return GarconError(
+        "SESSION_BUSY", "A turn of this chat is still running.", status=409, retryable=True
+    )
+
+
+def unreadable(damage: Damaged) -> GarconError:
+    """A damaged transcript takes no input."""
+    return GarconError("TRANSCRIPT_UNAVAILABLE", damage.text, status=422)
