@@ -48,7 +48,13 @@ from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
-from garcon.runtime.interfaces import IAgent, IAgentSession, IExecutorRuntime, IRunSink
+from garcon.runtime.interfaces import (
+    IAgent,
+    IAgentSession,
+    ICredentials,
+    IExecutorRuntime,
+    IRunSink,
+)
 from garcon.runtime.runs import Run
 
 IDLE_TIME = 600.0
@@ -371,11 +377,14 @@ def agents_for(
     data_dir: str,
     scripted: bool,
     python: str = sys.executable,
+    *,
+    credentials: ICredentials | None = None,
 ) -> list[IAgent]:
     """Make the agents that Garcon ships; one that is not installed is absent from the catalog.
 
     `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
-    is for agents whose files are ours to keep; those shipped keep none.
+    is for agents whose files are ours to keep; those shipped keep none.  Agents that reach models
+    through a profile's endpoint ask `credentials` for it; without, there are none of these.
     """
     agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
     if scripted:

@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
 from garcon.contract.catalogs import AgentEntry
+from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -76,6 +77,22 @@ class IExecutorRuntime(Interface):
 
     def running() -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
+
+
+class ICredentials(Interface):
+    """Where an agent of this executor gets the endpoint that a launch names, key included.
+
+    Nothing is kept: each session asks again, and what it was given goes with it.
+    """
+
+    def resolve(profile_id: str, endpoint_id: str) -> Deferred[ResolvedEndpoint]:
+        """Look an endpoint up, or fail with a `GarconError`.
+
+        ``API_PROVIDER_UNAVAILABLE`` (404): no such profile or endpoint, or not assigned to this
+        executor, which is not told apart.  ``API_PROVIDER_STORAGE_UNAVAILABLE`` (503): it cannot
+        be said now.  On a worker also ``EXECUTOR_UNAVAILABLE`` (503) when the controller cannot be
+        asked.  Cancelling gives the question up.
+        """
 
 
 class IAgentSession(Interface):
