@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 OK, FAILED, WAITING, NOT_REACHED, UNSEEN = "ok", "failed", "waiting", "not reached", "not visible"
+NOTED = "noted"
+"""It does no harm to the link there is, and may explain the one there is not."""
 
 _NAMES = {
     "name": "name resolution",
@@ -71,6 +73,12 @@ def examine(told: dict[str, Any]) -> Examination:
         advice: list[str] = [] if is_ready else [_DESCRIBE]
     else:
         findings, advice = _down(told, link, phases)
+    strangers = link.get("wrongSecrets")
+    # Where that is all that is known it has been said already, as a failure of the encryption.
+    if strangers is not None and not any(f.state == FAILED and _is_noise(f) for f in findings):
+        findings.append(_strangers(strangers))
+        if not is_connected:
+            advice.append(_STRANGERS.format(id=told["id"]))
     findings.append(_bulk(link["bulk"], is_connected))
     findings.append(_grants(told))
     if is_ready and not told["allowControllerCli"]:
@@ -175,6 +183,20 @@ def _grants(told: dict[str, Any]) -> Finding:
     return Finding("grants", OK, f"the worker's machine may use the garcon command{more}")
 
 
+def _is_noise(finding: Finding) -> bool:
+    return finding.name == _NAMES["noise"]
+
+
+def _strangers(told: dict[str, Any]) -> Finding:
+    times = "once" if told["count"] == 1 else f"{told['count']} times"
+    return Finding(
+        "wrong secrets",
+        NOTED,
+        "something reached this controller's link for this executor with a wrong secret"
+        f" {times}, last {_seconds(told['secondsAgo'])} ago",
+    )
+
+
 def _nobody_came(executor_id: str) -> str:
     return (
         "No worker has come to this controller as this executor since its link was opened. On the"
@@ -231,6 +253,11 @@ def _secret_advice(executor_id: str, worker_dials: bool, kind: str) -> str:
     )
 
 
+_STRANGERS = (
+    "If what came with a wrong secret is this executor's own worker, it has an old URL: reveal the"
+    " right one with `garcon executor connection {id}`, put it into GARCON_CONTROLLER_URL on the"
+    " worker's machine and restart the worker."
+)
 _LOGS = "The logs of the controller and of the worker say more; it is tried again by itself."
 _NAME = (
     "The name in the worker's address has no address of a machine. Correct it with `garcon executor"

@@ -47,9 +47,16 @@ class LaneDiagnostics(Struct, frozen=True, rename="camel", kw_only=True):
     redial_seconds: float | None = None
 
 
+class WrongSecrets(Struct, frozen=True, rename="camel"):
+    """How often something dialled that did not know the link's secret, and how long ago last."""
+
+    count: int
+    seconds_ago: float
+
+
 class LinkDiagnostics(Struct, frozen=True, rename="camel", kw_only=True):
     """Both lanes as one side sees them.  `peer_version` is there when the other side's version was
-    seen to be another than ours.
+    seen to be another than ours, `wrong_secrets` when there were any where this side is dialled.
     """
 
     dialled_by: Literal["controller", "worker"]
@@ -58,6 +65,7 @@ class LinkDiagnostics(Struct, frozen=True, rename="camel", kw_only=True):
     peer_version: str | None
     outgoing_calls: int
     incoming_calls: int
+    wrong_secrets: WrongSecrets | None = None
     primary: LaneDiagnostics
     bulk: LaneDiagnostics
 

@@ -11,7 +11,7 @@ from collections import Counter
 from attrs import define, field, frozen
 from msgspec import structs
 
-from garcon.contract.diagnostics import LaneDiagnostics, LinkFailure
+from garcon.contract.diagnostics import LaneDiagnostics, LinkFailure, WrongSecrets
 from garcon.contract.rpc import Lane
 
 
@@ -136,6 +136,20 @@ class LinkHistory:
     primary: LaneHistory = field(factory=LaneHistory)
     bulk: LaneHistory = field(factory=LaneHistory)
     peer_version: str | None = None
+    strangers: int = 0
+    """How many dialled this side without knowing the secret."""
+    strangers_at: float = 0.0
+
+    def stranger_came(self, now: float) -> None:
+        """Somebody dialled who has another secret."""
+        self.strangers += 1
+        self.strangers_at = now
+
+    def wrong_secrets(self, now: float) -> WrongSecrets | None:
+        """Return how often that was, as it is told."""
+        if not self.strangers:
+            return None
+        return WrongSecrets(self.strangers, _ago(now, self.strangers_at))
 
     def of(self, lane: Lane) -> LaneHistory:
         """Return a lane's."""

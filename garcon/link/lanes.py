@@ -146,6 +146,7 @@ class Lanes:
             peer_version=history.peer_version,
             outgoing_calls=self._shared.outgoing.used,
             incoming_calls=self._shared.served.slots.used,
+            wrong_secrets=history.wrong_secrets(self._reactor.seconds()),
             primary=self._diagnosed(
                 Lane.PRIMARY, self._primary_session, self._primary_phase(), self._redial_timer
             ),
@@ -327,6 +328,8 @@ class Lanes:
         lane = opening.lane or Lane.PRIMARY
         if opening.peer_version is not None:
             self._history.peer_version = opening.peer_version
+        if opening.is_stranger:
+            self._history.stranger_came(self._reactor.seconds())
         self._history.of(lane).attempts += 1
         self._note(lane, kind, text, opening.stage, is_proven=opening.is_proven)
         if opening.terms is None:

@@ -86,6 +86,8 @@ class Opening:
         self.is_over = False
         self.is_proven = terms is not None
         """Whether the peer is whom this link is for: it was dialled, or has shown the secret."""
+        self.is_stranger = False
+        """Whether the peer has dialled with another secret."""
         self.peer_version: str | None = None
         """The peer's version, where it was seen not to be ours."""
         self._wire: IWire | None = None
@@ -159,7 +161,11 @@ class Opening:
         if not cipher.is_ready:
             if len(record) != HANDSHAKE_MESSAGE:
                 raise HandshakeFailed
-            cipher.read_handshake(record)
+            try:
+                cipher.read_handshake(record)
+            except HandshakeFailed:
+                self.is_stranger = self.terms is None
+                raise
             if self.terms is None:
                 self._wire.send(cipher.write_handshake())
             self._begin_hello(cipher)

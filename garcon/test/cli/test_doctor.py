@@ -145,6 +145,35 @@ class DownTests(SynchronousTestCase):
             found = self.failed("handshake-failed", "noise", dialled_by=dialled_by)
             self.assertIn(command, found.advice[0])
 
+    def test_a_wrong_secret_of_a_worker_that_was_linked(self) -> None:
+        """What ended its session is the last that is known of it; that something with another
+        secret has come since is said, how often and when, and what to do if that is the worker.
+        """
+        lane = a_lane("listening", sessions=1, lastError=an_error("socket-closed", "session"))
+        facts = told(lane, dialled_by="worker")
+        self.assertEqual(len(examine(facts).advice), 1)
+        for count, times in ((1, "once"), (3, "3 times")):
+            facts["link"]["wrongSecrets"] = {"count": count, "secondsAgo": 90.0}
+            found = examine(facts)
+            self.assertIn(
+                "wrong secrets: noted: something reached this controller's link for this executor"
+                f" with a wrong secret {times}, last 2 min ago",
+                [finding.line() for finding in found.findings],
+            )
+            self.assertEqual(self.states(found)["session"], "failed")
+            self.assertIn("Start the worker", found.advice[0])
+            self.assertIn(f"`garcon executor connection {ID}`", found.advice[1])
+
+    def test_a_wrong_secret_is_said_once(self) -> None:
+        """While nothing else is known it is the failure of the encryption."""
+        lane = a_lane("listening", lastError=an_error("handshake-failed", "noise", count=3))
+        facts = told(lane, dialled_by="worker")
+        facts["link"]["wrongSecrets"] = {"count": 3, "secondsAgo": 90.0}
+        found = examine(facts)
+        self.assertEqual(self.states(found)["encryption"], "failed")
+        self.assertNotIn("wrong secrets", self.states(found))
+        self.assertEqual(len(found.advice), 1)
+
     def test_a_session_that_ended(self) -> None:
         """Everything had been reached."""
         found = self.failed("liveness-timeout", "session")
@@ -201,6 +230,15 @@ class UpTests(SynchronousTestCase):
         found = examine(told(a_lane("connected"), bulk, availability="ready"))
         self.assertTrue(found.is_ready)
         self.assertIn("bulk lane: waiting: reconnecting", "\n".join(self.lines(found)))
+
+    def test_strangers(self) -> None:
+        """With a link that is up they are told of, and nothing has to be done."""
+        facts = ready()
+        facts["link"]["wrongSecrets"] = {"count": 2, "secondsAgo": 5.0}
+        found = examine(facts)
+        self.assertTrue(found.is_ready)
+        self.assertEqual(found.advice, [])
+        self.assertIn("with a wrong secret 2 times", "\n".join(self.lines(found)))
 
     def test_grants(self) -> None:
         """Without command access its machine is told how to get it; it is ready regardless."""

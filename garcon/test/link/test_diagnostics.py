@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.diagnostics import LinkDiagnostics
@@ -13,19 +12,9 @@ from garcon.contract.rpc import Lane
 from garcon.link.causes import Cause
 from garcon.link.diagnostics import LaneHistory, RoundTrip
 from garcon.link.handshake import Refusal, Refused, check_version, version_told
-from garcon.link.link import WorkerLink
-from garcon.link.memory import MemoryDialler, MemoryNetwork, memory_pair
 from garcon.link.queue import Kind, LaneQueue, SendBudget
-from garcon.link.settings import LinkSettings
-from garcon.test.link.cast import (
-    EXECUTOR,
-    METHODS,
-    OTHER_SECRET,
-    SECRET,
-    ControllerSide,
-    Owner,
-    WorkerSide,
-)
+from garcon.test.link.cast import OTHER_SECRET, SECRET
+from garcon.test.link.pairs import PairCase
 
 
 class Cores(SynchronousTestCase):
@@ -86,29 +75,8 @@ class Cores(SynchronousTestCase):
         self.assertIsNone(version_told("one side is version a b c and d"))
 
 
-class Case(SynchronousTestCase):
-    """A pair in one process, the worker dialling."""
-
-    settings = LinkSettings()
-
-    def setUp(self) -> None:
-        self.clock = Clock()
-        self.owner = Owner()
-        self.controller, self.worker, self.network = memory_pair(
-            self.clock,
-            self.owner,
-            Owner(),
-            dict(ControllerSide().handlers()),
-            dict(WorkerSide().handlers()),
-            executor_id=EXECUTOR,
-            settings=self.settings,
-            methods=METHODS,
-        )
-
-    def tearDown(self) -> None:
-        self.controller.close("over")
-        self.worker.close("over")
-        self.assertEqual(self.clock.getDelayedCalls(), [])
+class Case(PairCase):
+    """What both ends tell."""
 
     def told(self) -> tuple[LinkDiagnostics, LinkDiagnostics]:
         return self.controller.diagnostics(), self.worker.diagnostics()
@@ -203,27 +171,14 @@ class Secrets(Case):
 
     def test_the_stage_is_the_encryption(self) -> None:
         """On both sides, and nothing of the secret is told."""
-        network = MemoryNetwork()
-        other = WorkerLink(
-            self.clock,
-            OTHER_SECRET,
-            "other-runtime",
-            Owner(),
-            {},
-            MemoryDialler(network, self.controller),
-            settings=self.settings,
-            methods=METHODS,
-        )
         self.worker.close("it is not about this one")
-        other.start()
-        self.clock.advance(0)
+        other = self.stranger()
         for told in (self.controller.diagnostics(), other.diagnostics()):
             error = told.primary.last_error
             assert error is not None
             self.assertEqual((error.kind, error.stage), ("handshake-failed", "noise"))
             for secret in (SECRET, OTHER_SECRET):
                 self.assertNotIn(secret, repr(told))
-        other.close("over")
 
 
 class Probes(Case):

@@ -3,62 +3,19 @@
 from __future__ import annotations
 
 from attrs import evolve
-from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.contract.diagnostics import LaneDiagnostics
-from garcon.link.link import WorkerLink
-from garcon.link.memory import MemoryDialler, MemoryNetwork, memory_pair
-from garcon.link.settings import LinkSettings
-from garcon.test.link.cast import (
-    EXECUTOR,
-    METHODS,
-    OTHER_SECRET,
-    ControllerSide,
-    Owner,
-    WorkerSide,
-)
+from garcon.contract.diagnostics import LaneDiagnostics, WrongSecrets
+from garcon.link.memory import MemoryWire
+from garcon.link.noise import HANDSHAKE_MESSAGE
+from garcon.test.link.pairs import PairCase
 
 
-class Strangers(SynchronousTestCase):
+class Strangers(PairCase):
     """A worker with another secret dials the same listener as the right one."""
-
-    settings = LinkSettings()
-
-    def setUp(self) -> None:
-        self.clock = Clock()
-        self.owner = Owner()
-        self.controller, self.worker, self.network = memory_pair(
-            self.clock,
-            self.owner,
-            Owner(),
-            dict(ControllerSide().handlers()),
-            dict(WorkerSide().handlers()),
-            executor_id=EXECUTOR,
-            settings=self.settings,
-            methods=METHODS,
-        )
-
-    def tearDown(self) -> None:
-        self.controller.close("over")
-        self.worker.close("over")
-        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def come(self) -> None:
         """Let a stranger try."""
-        stranger = WorkerLink(
-            self.clock,
-            OTHER_SECRET,
-            "other-runtime",
-            Owner(),
-            {},
-            MemoryDialler(MemoryNetwork(), self.controller),
-            settings=self.settings,
-            methods=METHODS,
-        )
-        stranger.start()
-        self.clock.advance(0)
-        stranger.close("over")
+        self.stranger().close("over")
 
     @property
     def told(self) -> LaneDiagnostics:
@@ -122,7 +79,36 @@ class Strangers(SynchronousTestCase):
     def test_a_socket_that_says_nothing(self) -> None:
         """Opened, held and closed: no error of a link that is up."""
         self.clock.advance(0)
-        wire = self.controller.answer()
-        wire.wire_closed("socket-closed", "the connection was closed")
+        user = self.controller.answer()
+        user.wire_closed("socket-closed", "the connection was closed")
         self.assertIsNone(self.controller.last_error)
         self.assertEqual(self.told.causes, {"socket-closed": 1})
+        self.assertIsNone(self.controller.diagnostics().wrong_secrets)
+
+    def test_wrong_secrets_are_counted(self) -> None:
+        """Before, during and after a session, and when the last one came; not where the socket was
+        closed or said something else, nor by the stranger of himself.
+        """
+        self.come()
+        self.clock.advance(5)
+        self.come()
+        self.network.cut()
+        self.clock.advance(0.5)
+        stranger = self.stranger()
+        self.assertIsNone(stranger.diagnostics().wrong_secrets)
+        stranger.close("over")
+        self.clock.advance(2.5)
+        self.assertEqual(self.controller.diagnostics().wrong_secrets, WrongSecrets(3, 2.5))
+        for size in (0, HANDSHAKE_MESSAGE - 1, HANDSHAKE_MESSAGE + 1):
+            self.say(bytes(size))
+        self.assertEqual(self.controller.diagnostics().wrong_secrets, WrongSecrets(3, 2.5))
+        self.say(bytes(HANDSHAKE_MESSAGE))
+        self.assertEqual(self.controller.diagnostics().wrong_secrets, WrongSecrets(4, 0.0))
+
+    def say(self, record: bytes) -> None:
+        """Say one record on a socket of its own."""
+        user = self.controller.answer()
+        wire = MemoryWire(self.network, user)
+        user.wire_opened(wire)
+        user.record_received(record)
+        self.assertTrue(wire.is_over)

@@ -71,6 +71,30 @@ class DoctorTests(SynchronousTestCase):
         self.assertIn("encryption: failed", said)
         self.assertIn(f"garcon executor connection {executor_id}", said)
 
+    def test_a_linked_worker_that_comes_back_with_another_secret(self) -> None:
+        """Its stop is the last that is known of it; that something has come with a wrong secret
+        since is said beside it.
+        """
+        executor_id = self.fleet.executor(self.controller, "--label", "one", *INBOUND)
+        other = self.fleet.executor(self.controller, "--label", "two", *INBOUND)
+        right, wrong = (
+            self.fleet.garcon(self.controller, "executor", "connection", one).out.strip()
+            for one in (executor_id, other)
+        )
+        worker = self.fleet.worker("--no-tls", url=right)
+        self.fleet.await_executor(self.controller, executor_id)
+        self.assertNotIn("wrong secret", self.doctor(executor_id, 0))
+        worker.stop()
+        self.fleet.worker("--no-tls", url=wrong.replace(other, executor_id))
+        eventually(
+            "it is counted",
+            lambda: self.told(executor_id)["diagnostics"]["link"]["wrongSecrets"],
+        )
+        said = self.doctor(executor_id, 3)
+        self.assertIn("session: failed", said)
+        self.assertRegex(said, r"with a wrong secret (once|\d+ times), last")
+        self.assertIn(f"garcon executor connection {executor_id}", said)
+
     def test_an_address_where_nobody_listens(self) -> None:
         """The controller dials: TCP fails, and the next attempt has its time."""
         secret = "A" * 43
