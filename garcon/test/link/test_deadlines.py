@@ -25,6 +25,7 @@ from garcon.link.endpoints import DialTarget
 from garcon.link.link import WorkerLink
 from garcon.link.memory import MemoryNetwork, MemoryWire, memory_pair
 from garcon.link.noise import HANDSHAKE_MESSAGE
+from garcon.link.proxy_route import Proxy, ProxyRoutes
 from garcon.link.settings import LinkSettings
 from garcon.test.link.cast import EXECUTOR, METHODS, SECRET, ControllerSide, Owner, WorkerSide
 from garcon.test.web.test_site import Policy
@@ -212,7 +213,9 @@ class Dialling(SynchronousTestCase):
     told.
     """
 
-    def dial(self, url: str, *, hangs: bool = False, connects: bool = False) -> None:
+    def dial(
+        self, url: str, *, hangs: bool = False, connects: bool = False, proxy: Proxy | None = None
+    ) -> None:
         self.reactor: Any = MemoryReactorClock()
         self.reactor.nameResolver = Names(hangs)
         self.worker = WorkerLink(
@@ -221,7 +224,7 @@ class Dialling(SynchronousTestCase):
             "worker-runtime",
             Owner(),
             {},
-            DialTarget(url, allow_unverified_tls=True),
+            DialTarget(url, allow_unverified_tls=True, proxies=ProxyRoutes(every=proxy)),
             EXECUTOR,
             settings=LinkSettings(connect_time=3.0, redial_delays=(0.0, 60.0)),
             methods=METHODS,
@@ -236,9 +239,9 @@ class Dialling(SynchronousTestCase):
             self.protocol = protocol
             protocol.makeConnection(self.transport)
 
-    def assert_ran_out(self, stage: str, words: str) -> None:
+    def assert_ran_out(self, stage: str, words: str, left: float = 3.0) -> None:
         """Not just before three seconds, but then."""
-        self.reactor.advance(2.99)
+        self.reactor.advance(left - 0.01)
         self.assertIsNone(self.worker.last_error)
         self.assertEqual(self.worker.diagnostics().primary.stage, stage)
         self.reactor.advance(0.0100001)
@@ -258,6 +261,36 @@ class Dialling(SynchronousTestCase):
         """A machine that answers nothing."""
         self.dial("ws://worker.example:1/executor")
         self.assert_ran_out("tcp", "take the connection")
+
+    def test_proxy(self) -> None:
+        """One whose name service hangs, one that answers nothing, one that takes the connection
+        and no more, and one whose answer dribbles in.
+        """
+        proxy = Proxy("proxy.example", 3128)
+        for hangs, connects, answer in (
+            (True, False, b""),
+            (False, False, b""),
+            (False, True, b""),
+            (False, True, b"HTTP/1.1 200 OK\r\nX: "),
+        ):
+            url = "ws://worker.example:1/executor"
+            self.dial(url, hangs=hangs, connects=connects, proxy=proxy)
+            if connects:
+                self.assertIn(b"CONNECT worker.example:1 ", self.transport.value())
+            for byte in answer:
+                self.protocol.dataReceived(bytes([byte]))
+            self.assert_ran_out("proxy", "proxy")
+            if connects:
+                self.assertTrue(self.transport.disconnecting)
+
+    def test_behind_the_proxy(self) -> None:
+        """What the proxy's part has taken is taken off the upgrade's time."""
+        proxy = Proxy("proxy.example", 3128)
+        self.dial("ws://worker.example:1/executor", connects=True, proxy=proxy)
+        self.reactor.advance(2.5)
+        self.protocol.dataReceived(b"HTTP/1.1 200 OK\r\n\r\n")
+        self.assertIn(b"GET /executor", self.transport.value())
+        self.assert_ran_out("upgrade", "upgrade", 0.5)
 
     def test_tls(self) -> None:
         """A port that takes the connection and no more."""

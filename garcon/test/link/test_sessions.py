@@ -504,8 +504,10 @@ class BulkLife(Case):
         """Then the attempt is given up and a new one is made under the same primary."""
         for _ in range(24):
             self.clock.advance(4.99)
+        self.clock.advance(0.23)
+        self.assertEqual(self.controller.bulk_phase, "reconciling", "at 119.99 s")
         self.assertEqual(len(self.reconciling), 1)
-        self.clock.advance(0.5)
+        self.clock.advance(0.0100001)
         self.assertEqual(self.controller.bulk_phase, "reconnecting")
         self.assertEqual(self.controller_owner.lost, [])
         self.clock.advance(5.0)
