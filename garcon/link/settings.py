@@ -13,7 +13,12 @@ from garcon.link.liveness import machine_slept
 
 @frozen
 class LinkSettings:
-    """Defaults are the contract's (control.md J.3, J.5); times in seconds."""
+    """Defaults are the contract's (control.md J.3, J.5); times in seconds.
+
+    Every time of a link and its sessions is here, but for two kinds: a call's deadline is its
+    method's (contract/rpc.py), and until its upgrade an accepted socket is the door's
+    (`web.exchange.DoorLimits`).
+    """
 
     connect_time: float = 10.0
     """From dialling to an open WebSocket: name, TCP, proxy, TLS and upgrade together."""
@@ -21,6 +26,12 @@ class LinkSettings:
     """From an open WebSocket to both proofs."""
     close_time: float = 1.0
     """How long a closing socket may take to send what it holds."""
+    eviction_time: float = 0.5
+    """How long a socket that has lost its place is kept at least before it is closed."""
+    eviction_pace: float = 0.05
+    """How long after the one that lost its place before."""
+    replace_time: float = 5.0
+    """How long a replaced link may take to close before the next one is opened anyway."""
     ping_every: float = limits.PING_EVERY
     dead_after: float = limits.DEAD_AFTER
     redial_delays: tuple[float, ...] = limits.REDIAL_DELAYS

@@ -47,8 +47,6 @@ from garcon.sockets import write_now
 RECORD = 65_535
 _TRANSPORT_FULL = 64 * KIB
 """Above this much unsent data Twisted's transports ask their producer to pause."""
-_EVICTION, _EVICTION_PACE = 0.5, 0.05
-"""How long a socket that has lost its place is kept at least, and how long after the one before."""
 _LONGEST_ANSWER = 16 * KIB
 """No answer to our upgrade has more than this before its end."""
 
@@ -347,8 +345,9 @@ class _Leaving:
     without an end, and nobody would have the time to prove himself.
     """
 
-    def __init__(self, reactor: IReactorTime) -> None:
+    def __init__(self, reactor: IReactorTime, settings: LinkSettings) -> None:
         self._reactor = reactor
+        self._settings = settings
         self._timers: dict[LaneServerProtocol, IDelayedCall] = {}
         self._last = 0.0
 
@@ -363,7 +362,8 @@ class _Leaving:
         protocol.hold_reading(True)
         protocol.on_gone = partial(self._gone, protocol)
         now = self._reactor.seconds()
-        self._last = max(now + _EVICTION, self._last + _EVICTION_PACE)
+        settings = self._settings
+        self._last = max(now + settings.eviction_time, self._last + settings.eviction_pace)
         self._timers[protocol] = self._reactor.callLater(self._last - now, protocol.abort)
 
     def _gone(self, protocol: LaneServerProtocol) -> None:
@@ -520,14 +520,15 @@ class LaneResource(Resource):
         find: Callable[[bytes | None], Acceptor | None],
         reactor: Any,
         admission: Admission,
-        close_time: float = LinkSettings().close_time,
+        settings: LinkSettings | None = None,
     ) -> None:
         super().__init__()
         warn_without_nvx()
+        settings = settings or LinkSettings()
         self._find = find
         self._admission = admission
-        self._leaving = _Leaving(reactor)
-        self._close_time = close_time
+        self._leaving = _Leaving(reactor, settings)
+        self._close_time = settings.close_time
         self._factory = WebSocketServerFactory(reactor=reactor)
         self._factory.setProtocolOptions(webStatus=False, **_OPTIONS)
 

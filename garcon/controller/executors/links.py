@@ -52,7 +52,9 @@ def controller_links(
     return opened
 
 
-def lane_resource(reactor: Any, find: Callable[[str], ILink | None]) -> IResource:
+def lane_resource(
+    reactor: Any, find: Callable[[str], ILink | None], settings: LinkSettings | None = None
+) -> IResource:
     """Return what takes sockets at ``/executor/<uuid>``, for links that wait to be dialled."""
 
     def acceptor(segment: bytes | None) -> Acceptor | None:
@@ -60,5 +62,5 @@ def lane_resource(reactor: Any, find: Callable[[str], ILink | None]) -> IResourc
         # Whoever waits to be dialled is a link of ours, which is an acceptor too.
         return cast(Acceptor | None, find(executor_id) if is_uuid4(executor_id) else None)
 
-    resource: IResource = LaneResource(acceptor, reactor, Admission())
+    resource: IResource = LaneResource(acceptor, reactor, Admission(), settings)
     return resource

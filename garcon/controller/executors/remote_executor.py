@@ -39,9 +39,6 @@ from garcon.link.settings import LinkSettings
 OpenLink = Callable[[ExecutorRecord, ILinkEvents, Mapping[str, Handler]], ILink]
 BulkAvailability = Literal["connecting", "ready", "reconnecting", "offline"]
 
-CLOSE_TIME = 5.0
-"""Seconds that a replaced link may take to close before the next one is opened anyway."""
-
 
 def availability(*, enabled: bool, ready: bool, in_grace: bool) -> Availability:
     """Say what an executor is to the chats: usable, to be waited for, or neither."""
@@ -241,7 +238,7 @@ class RemoteExecutor:
         self._listener.owner = None
         self._disconnected()
         self._give_up()
-        self._closing = link.close(cause).addTimeout(CLOSE_TIME, self._reactor)
+        self._closing = link.close(cause).addTimeout(self._settings.replace_time, self._reactor)
         self._closing.addErrback(
             lambda f: self._log.failure("closing an executor's link failed", failure=f)
         ).addBoth(self._closed)

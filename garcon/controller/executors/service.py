@@ -122,7 +122,7 @@ class Executors:
 
     def lane_resource(self) -> IResource:
         """Return what serves ``/executor/<uuid>``."""
-        return lane_resource(self._reactor, self._accepting)
+        return lane_resource(self._reactor, self._accepting, self._settings)
 
     # -- IExecutors --
 

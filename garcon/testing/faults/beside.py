@@ -81,7 +81,7 @@ class Beside:
         self.controller: ControllerEnd | None = None
         self.worker: WorkerEnd | None = None
         root = Resource()
-        root.putChild(b"executor", LaneResource(self._find, reactor, self.admission))
+        root.putChild(b"executor", LaneResource(self._find, reactor, self.admission, settings))
         site = Site(root)
         site.noisy = False
         self._port = reactor.listenTCP(0, site, interface="127.0.0.1")

@@ -54,6 +54,9 @@ def shortened(settings: LinkSettings, factor: float) -> LinkSettings:
         connect_time=settings.connect_time * factor,
         handshake_time=settings.handshake_time * factor,
         close_time=settings.close_time * factor,
+        eviction_time=settings.eviction_time * factor,
+        eviction_pace=settings.eviction_pace * factor,
+        replace_time=settings.replace_time * factor,
         ping_every=settings.ping_every * factor,
         dead_after=settings.dead_after * factor,
         redial_delays=tuple(delay * factor for delay in settings.redial_delays),
@@ -95,7 +98,7 @@ class OverSockets:
         self._ended: list[WorkerEnd] = []
         self.admission = Admission()
         root = Resource()
-        root.putChild(b"executor", LaneResource(self._find, reactor, self.admission))
+        root.putChild(b"executor", LaneResource(self._find, reactor, self.admission, QUICK))
         site = Site(root)
         site.noisy = False
         self._port = reactor.listenTCP(0, site, interface="127.0.0.1")

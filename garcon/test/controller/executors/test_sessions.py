@@ -231,7 +231,9 @@ class AvailabilityTests(ExecutorsCase):
         self.assertEqual(len(self.opened), 2)
         self.opened[1].closing = Deferred()
         self.updated(self.executor_id, connection=edit | {"noTls": False})
-        self.clock.advance(5)
+        self.clock.advance(4.99)
+        self.assertEqual(len(self.opened), 2)
+        self.clock.advance(0.0100001)
         self.assertEqual(len(self.opened), 3)
         self.assertEqual(len(self.flushLoggedErrors()), 1)
 
