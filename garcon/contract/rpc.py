@@ -23,6 +23,7 @@ from garcon.contract.runs import (
     ProjectInspection,
     RelayedEvent,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 
 
 class Lane(StrEnum):
@@ -229,6 +230,8 @@ START = Method("execution.start", Launch, Launched, continuity=Continuity.LAUNCH
 RESUME = Method("execution.resume", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
 ABORT = Method("execution.abort", RunQuery, Aborted)
 RUNNING = Method("execution.runningSessions", Nothing, RunningSessions)
+CAPTURE_STEERING = Method("steering.captureTarget", RunQuery, SteerCapture, deadline=20.0)
+STEER = Method("steering.steer", Steer, Steered, deadline=20.0)
 RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)
 CLI_DESCRIBE = Method(
     "controllerCli.describe",

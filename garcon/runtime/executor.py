@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from attrs import define
+from msgspec import structs
 from twisted.internet.defer import (
     CancelledError,
     Deferred,
@@ -40,6 +41,7 @@ from garcon.contract.runs import (
     RunEvent,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import projects
@@ -58,6 +60,8 @@ from garcon.runtime.interfaces import (
 from garcon.runtime.runs import Run
 
 IDLE_TIME = 600.0
+STEERS_WAITING = 64
+"""Inputs that may wait until an agent has taken the one before."""
 STOP_WAIT = 3.0
 SERVICES = ("files", "git", "gh", "terminals")
 
@@ -223,13 +227,48 @@ class LocalRuntime:
     def respond(self, response: PermissionResponse) -> Deferred[Delivery]:
         """Hand a decision to the agent that asked, at most once."""
         run = self._runs.get(response.run_id)
-        slot = self._slots.get(run.launch.chat_id) if run is not None else None
-        if run is None or run.has_ended or slot is None or slot.run is not run:
+        slot = self._slot_of(run)
+        if run is None or slot is None:
             return succeed("not-delivered")
         delivery = slot.session.respond(response)
         if delivery != "not-delivered":
             run.decided(response.permission_occurrence_id)
         return succeed(delivery)
+
+    def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
+        """Say whether a run can be steered now."""
+        run = self._runs.get(run_id)
+        slot = self._slot_of(run)
+        if run is None or slot is None or run.starting is not None:
+            return succeed(SteerCapture(outcome="turn-unavailable"))
+        capture = slot.session.capture_steering()
+        if capture.target is not None:
+            # The run is our business, what the agent calls its turn the session's.
+            target = structs.replace(capture.target, run_id=run_id)
+            capture = structs.replace(capture, target=target)
+        return succeed(capture)
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        """Hand further input to a run, after those before it."""
+        run = self._runs.get(steer.target.run_id)
+        slot = self._slot_of(run)
+        if run is None or slot is None or run.starting is not None:
+            return succeed(Steered(outcome="turn-unavailable"))
+        if len(run.steering.waiting) >= STEERS_WAITING:
+            return succeed(
+                Steered(outcome="rejected", text="Too much input waits for this turn already.")
+            )
+        steered: Deferred[Steered] = Deferred.fromCoroutine(self._steer(run, slot, steer))
+        return steered
+
+    async def _steer(self, run: Run, slot: _Slot, steer: Steer) -> Steered:
+        await run.steering.acquire()
+        try:
+            if run.has_ended or slot.run is not run:
+                return Steered(outcome="turn-unavailable")
+            return await slot.session.steer(steer)
+        finally:
+            run.steering.release()
 
     def running(self) -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
@@ -325,6 +364,13 @@ class LocalRuntime:
             return succeed(None)
         slot.wake(None)
         return self._own("ending an agent", slot.session.close())
+
+    def _slot_of(self, run: Run | None) -> _Slot | None:
+        """Return where a run that goes on goes on."""
+        slot = self._slots.get(run.launch.chat_id) if run is not None else None
+        if run is None or run.has_ended or slot is None or slot.run is not run:
+            return None
+        return slot
 
     def _forget(self, run: Run) -> None:
         self._runs.pop(run.launch.run_id, None)

@@ -20,6 +20,7 @@ from garcon.contract.runs import (
     ProjectInspection,
     RunEvent,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 
 
 class IRunSink(Interface):
@@ -75,6 +76,14 @@ class IExecutorRuntime(Interface):
     def respond(response: PermissionResponse) -> Deferred[Delivery]:
         """Hand a decision to the agent that asked, at most once."""
 
+    def capture_steering(run_id: str) -> Deferred[SteerCapture]:
+        """Say whether a run can be steered now, and what it does.  Changes nothing."""
+
+    def steer(steer: Steer) -> Deferred[Steered]:
+        """Hand further input to a captured run, at most once; inputs arrive in the order of these
+        calls.  What becomes of it is the result, not a failure.
+        """
+
     def running() -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
 
@@ -106,6 +115,16 @@ class IAgentSession(Interface):
 
     def respond(response: PermissionResponse) -> Delivery:
         """Answer a live permission request."""
+
+    def capture_steering() -> SteerCapture:
+        """Say whether the turn that runs can be steered now; ``unsupported`` where never.  The
+        runtime asks only while a turn runs, and sees to `run_id` (the one of the launch).
+        """
+
+    def steer(steer: Steer) -> Deferred[Steered]:
+        """Give the turn further input.  Called in order, and not before the one before has fired
+        or the turn has ended; never fails, and fires at the latest when the turn ends.
+        """
 
     def close() -> Deferred[None]:
         """End the process and every descendant it left, and fire when they are gone."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from zope.interface import implementer
 
 from garcon.contract.runs import (
@@ -43,6 +43,8 @@ class Run:
     stopped: bool = False
     """Somebody asked for the end while the launch went on."""
     has_ended: bool = False
+    steering: DeferredLock = field(factory=DeferredLock)
+    """Held by the steer that the agent is taking; others wait in order."""
     _is_given_up: bool = False
     _released: bool = False
     _held: list[RunEvent] = field(factory=list)

@@ -25,6 +25,7 @@ from garcon.contract.runs import (
     RunFailure,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.controller.executors.interfaces import Availability, IExecutors
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
@@ -38,6 +39,7 @@ def agent_entry(agent_id: str = "scripted", *, supports_images: bool = True) -> 
         id=agent_id,
         label=agent_id.title(),
         supports_images=supports_images,
+        supports_steering=True,
         supported_permission_modes=["default", "acceptEdits", "bypassPermissions"],
         supported_thinking_modes=["none", "low", "high"],
         default_settings=AgentSettings(agent_id, 1, {}),
@@ -113,6 +115,11 @@ class FakeRuntime:
     aborted: list[str] = field(factory=list)
     deliveries: list[Deferred[Delivery]] = field(factory=list)
     """What the next decisions meet; confirmed where nothing is prepared."""
+    steers: list[Steer] = field(factory=list)
+    captures: list[Deferred[SteerCapture]] = field(factory=list)
+    """What the next captures meet; a run that goes on can be steered where nothing is prepared."""
+    steerings: list[Deferred[Steered]] = field(factory=list)
+    """What the next steers meet; delivered where nothing is prepared."""
     reads: list[Deferred[Any]] = field(factory=list)
     """What the next catalog and inspection meet; answered at once where nothing is prepared."""
     launch_error: Exception | None = None
@@ -183,6 +190,19 @@ class FakeRuntime:
         if self.deliveries:
             return self.deliveries.pop(0)
         return succeed("confirmed")
+
+    def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
+        if self.captures:
+            return self.captures.pop(0)
+        if all(run.is_over or run.launch.run_id != run_id for run in self.runs):
+            return succeed(SteerCapture(outcome="turn-unavailable"))
+        return succeed(SteerCapture(outcome="captured", target=SteerTarget(run_id=run_id)))
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        self.steers.append(steer)
+        if self.steerings:
+            return self.steerings.pop(0)
+        return succeed(Steered(outcome="delivered"))
 
     def running(self) -> Deferred[tuple[str, ...]]:
         return succeed(tuple(run.launch.run_id for run in self.runs if not run.is_over))

@@ -36,6 +36,7 @@ from garcon.contract.runs import (
     RunEnded,
     RunFailure,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerOutcome
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -238,6 +239,23 @@ class RemoteRuntime:
         except CallError as error:
             return "unknown" if error.outcome == "unknown" else "not-delivered"
         return delivered.delivery
+
+    @returns_deferred
+    async def capture_steering(self, run_id: str) -> SteerCapture:
+        capture: SteerCapture = await self._read(rpc.CAPTURE_STEERING, rpc.RunQuery(run_id))
+        return capture
+
+    @returns_deferred
+    async def steer(self, steer: Steer) -> Steered:
+        """Deliver an input within 20 seconds.  A call that never reached the worker, or was
+        refused by it, delivered nothing.
+        """
+        try:
+            steered: Steered = await self._call(rpc.STEER, steer, interactive=True)
+        except CallError as error:
+            outcome: SteerOutcome = "unknown" if error.outcome == "unknown" else "not-delivered"
+            return Steered(outcome=outcome, text=error.text)
+        return steered
 
     @returns_deferred
     async def running(self) -> tuple[str, ...]:

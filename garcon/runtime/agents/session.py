@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -23,6 +23,7 @@ from garcon.contract.runs import (
     RunEvent,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.runtime.agents.conversation import (
     Conversation,
@@ -147,6 +148,14 @@ class AgentSession:
             return "not-delivered"
         self._take(member, outputs)
         return "confirmed"
+
+    def capture_steering(self) -> SteerCapture:
+        """None of these agents takes input while it works."""
+        return SteerCapture(outcome="unsupported")
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        """See `capture_steering`."""
+        return succeed(Steered(outcome="not-steerable"))
 
     @returns_deferred
     async def close(self) -> None:

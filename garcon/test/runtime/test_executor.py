@@ -23,6 +23,7 @@ from garcon.contract.runs import (
     RunEnded,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.errors import GarconError
 from garcon.runtime.executor import IDLE_TIME, STOP_WAIT, LocalRuntime
 from garcon.runtime.interfaces import IAgent, IAgentSession, IRunSink
@@ -41,6 +42,12 @@ class HandSession:
     interrupted: list[Deferred[None]] = field(factory=list)
     closed: list[Deferred[None]] = field(factory=list)
     responses: list[PermissionResponse] = field(factory=list)
+    capture: SteerCapture = field(
+        factory=lambda: SteerCapture(
+            outcome="captured", target=SteerTarget(run_id="", turn="turn-1")
+        )
+    )
+    steers: list[tuple[Steer, Deferred[Steered]]] = field(factory=list)
     slow: bool = False
     slow_to_close: bool = False
 
@@ -65,6 +72,16 @@ class HandSession:
             return "not-delivered"
         self.responses.append(response)
         return "confirmed"
+
+    def capture_steering(self) -> SteerCapture:
+        """Answer as prepared."""
+        return self.capture
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        """Wait for the test."""
+        d: Deferred[Steered] = Deferred()
+        self.steers.append((steer, d))
+        return d
 
     def close(self) -> Deferred[None]:
         """Close at once, or, where slow to close, when the test says so."""

@@ -21,6 +21,7 @@ from garcon.contract.runs import (
     PermissionResponse,
     ProjectInspection,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.link.interfaces import ICapturedLink, ILaneSession, Peer
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 
@@ -99,6 +100,7 @@ class HeldRuntime:
         self.aborted: list[str] = []
         self.responses: list[PermissionResponse] = []
         self.delivery: Delivery = "confirmed"
+        self.steers: list[Steer] = []
         self.cancelled_launches = 0
 
     def describe(self) -> Deferred[ExecutorDescription]:
@@ -132,6 +134,15 @@ class HeldRuntime:
         """Record it."""
         self.responses.append(response)
         return succeed(self.delivery)
+
+    def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
+        """Everything can be steered."""
+        return succeed(SteerCapture(outcome="captured", target=SteerTarget(run_id=run_id)))
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        """Record it."""
+        self.steers.append(steer)
+        return succeed(Steered(outcome="delivered"))
 
     def running(self) -> Deferred[tuple[str, ...]]:
         """Name what was launched."""

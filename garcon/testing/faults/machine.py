@@ -29,6 +29,7 @@ from garcon.contract.runs import (
     RunFailure,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.errors import CallError, GarconError
 from garcon.link.interfaces import CallContext, Handler
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
@@ -245,6 +246,14 @@ class Machine:
                 run.timer.cancel()
             self._later(run, run.script.abort, self._end, "interrupted")
         return succeed(True)
+
+    def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
+        """Scripts go their own way."""
+        return succeed(SteerCapture(outcome="unsupported"))
+
+    def steer(self, steer: Steer) -> Deferred[Steered]:
+        """See `capture_steering`."""
+        return succeed(Steered(outcome="rejected"))
 
     def respond(self, response: PermissionResponse) -> Deferred[Delivery]:
         """See `IExecutorRuntime`."""

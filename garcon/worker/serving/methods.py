@@ -19,6 +19,7 @@ from garcon.contract.runs import (
     PermissionResponse,
     ProjectInspection,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import returns_deferred
 from garcon.errors import CallError, GarconError, validation
 from garcon.link.calls import PROVIDER_FAILURE
@@ -50,6 +51,8 @@ class Methods:
             (rpc.RESUME, self.launch),
             (rpc.ABORT, self.abort),
             (rpc.RUNNING, self.running),
+            (rpc.CAPTURE_STEERING, self.capture_steering),
+            (rpc.STEER, self.steer),
             (rpc.RESPOND, self.respond),
         ]
         return {method.name: handler for method, handler in table}
@@ -157,6 +160,16 @@ class Methods:
     async def running(self, _: rpc.Nothing, context: CallContext) -> rpc.RunningSessions:
         """Name the runs that have not ended."""
         return rpc.RunningSessions(list(await self._runtime.running()))
+
+    def capture_steering(
+        self, request: rpc.RunQuery, context: CallContext
+    ) -> Deferred[SteerCapture]:
+        """Say whether a run can be steered now."""
+        return self._runtime.capture_steering(request.run_id)
+
+    def steer(self, request: Steer, context: CallContext) -> Deferred[Steered]:
+        """Hand further input to a run."""
+        return self._runtime.steer(request)
 
     @returns_deferred
     async def respond(self, request: PermissionResponse, context: CallContext) -> rpc.Delivered:
