@@ -13,6 +13,7 @@ from garcon.contract.chats import ParentChat, Phase
 from garcon.controller.executors.interfaces import Availability
 from garcon.controller.transcripts.feed import LivePermissions
 from garcon.controller.transcripts.transcript import Transcript
+from garcon.errors import GarconError
 from garcon.store.interfaces import IStore
 from garcon.store.records import ChatRecord, PutChat
 
@@ -30,6 +31,10 @@ class Chat:
     last_message: str = ""
     turn: Turn | None = None
     permissions: LivePermissions = field(factory=LivePermissions)
+    is_deleting: bool = False
+    """Its deletion has begun: no turn begins in it, and its queue stands still."""
+    is_removed: bool = False
+    """It is on its way out of the store: nothing may be written of it any more."""
 
     @property
     def id(self) -> str:
@@ -61,6 +66,8 @@ class Chat:
         """Change attributes at once and fire when that is durable; what the store refuses is taken
         back.
         """
+        if self.is_removed:
+            raise no_such_chat()
         before = {name: getattr(self.record, name) for name in fields}
         self.set(**fields)
         try:
@@ -68,3 +75,8 @@ class Chat:
         except BaseException:
             self.set(**before)
             raise
+
+
+def no_such_chat() -> GarconError:
+    """A chat that does not exist, or no longer."""
+    return GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)

@@ -16,9 +16,8 @@ from garcon.contract.chats import (
     SnapshotActivity,
     SnapshotChat,
 )
-from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.chat import Chat, no_such_chat
 from garcon.controller.chats.fields import NEW_SESSION, first_line
-from garcon.errors import GarconError
 from garcon.store.records import OrderGroup
 
 _GROUPS: dict[OrderGroup, int] = {"pinned": 0, "orphan": 1, "normal": 2, "archived": 3}
@@ -50,7 +49,7 @@ class Registry:
         """Return a chat, or raise ``SESSION_NOT_FOUND`` (404)."""
         chat = self._chats.get(chat_id)
         if chat is None:
-            raise GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)
+            raise no_such_chat()
         return chat
 
     def add(self, chat: Chat) -> None:

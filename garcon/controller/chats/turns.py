@@ -41,6 +41,7 @@ from garcon.controller.chats.fields import first_line
 from garcon.controller.chats.interruption import Fate, Interruption
 from garcon.controller.chats.ledger import Record
 from garcon.controller.chats.questions import Questions
+from garcon.controller.chats.receipts import Reason
 from garcon.controller.chats.state import State
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft, Outcome
@@ -96,6 +97,8 @@ class Turn:
         self.run_id = run_id
         self.is_stopping = False
         self.is_settled = False
+        self.stop_reason: Reason = "user-stop"
+        """What the receipt says of an interruption: whoever deletes the chat says so here."""
         self._state = state
         self._chat = chat
         self._record = record
@@ -223,6 +226,10 @@ class Turn:
         self.is_stopping = True
         self._held.clear()
         self._finish("interrupted", None)
+
+    def forget(self) -> None:
+        """Drop what has not been kept: the chat of this settled turn is gone."""
+        self._commits.close()
 
     async def flushed(self) -> None:
         """Fire once every row so far is durable, or given up."""
@@ -467,7 +474,7 @@ class Turn:
             "completed" if outcome == "finished" else outcome,
             self._state.now(),
             error=(error.message or error.code) if error is not None else None,
-            reason="user-stop" if outcome == "interrupted" else None,
+            reason=self.stop_reason if outcome == "interrupted" else None,
         )
         self._state.ledger.settle(self._record, "failed" if outcome == "failed" else "finished")
         self._settlement.fire(None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 
 from garcon.contract.runs import HistoryMessage
@@ -21,6 +21,7 @@ from garcon.controller.transcripts.pages import Page, span
 from garcon.controller.transcripts.resend import Candidate
 from garcon.controller.transcripts.rows import Draft, Input, input_of, shown
 from garcon.deferreds import returns_deferred
+from garcon.errors import GarconError
 from garcon.store.interfaces import Damaged, IStore
 from garcon.store.records import AppendRows, Change, Row
 
@@ -60,6 +61,7 @@ class Transcript:
         self._on_committed = committed
         self._queued: list[_Unit] = []
         self._writing = False
+        self._retired: GarconError | None = None
         self._unanswered: list[int] | None = [] if last_ordinal == 0 else None
 
     def append(
@@ -71,13 +73,26 @@ class Transcript:
     ) -> Deferred[tuple[Row, ...]]:
         """Add rows; fires with them once they, and the changes around them, are durable.
 
-        Fails with `NotStored`, and then nothing was added.  Cannot be cancelled.
+        Fails with `NotStored`, or as `retired`, and then nothing was added.  Cannot be cancelled.
         """
+        if self._retired is not None:
+            return fail(self._retired)
         unit = _Unit(tuple(drafts), tuple(before), tuple(after), Deferred())
         self._queued.append(unit)
         if not self._writing:
             self._write_next()
         return unit.done
+
+    def retire(self, why: GarconError) -> None:
+        """Take no more rows, those that wait for their commit included: they fail with `why`."""
+        self._retired = why
+        waiting, self._queued = self._queued, []
+        for unit in waiting:
+            unit.done.errback(why)
+
+    def restore(self) -> None:
+        """Take rows again after all."""
+        self._retired = None
 
     @returns_deferred
     async def page(self, limit: int, before: int | None = None) -> Page:
