@@ -125,7 +125,7 @@ def _authorities_in(directory: str) -> list[x509.Certificate]:
 
 @implementer(IOpenSSLClientConnectionCreator)
 @define(eq=False)
-class _Connections:
+class TlsConnections:
     """Makes the TLS client connection of one attempt, and remembers why its chain was refused."""
 
     _options: CertificateOptions
@@ -234,7 +234,7 @@ class DialTarget:
     def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
         """See `IDialler`.  The one deadline is the user's own (`LinkSettings.connect_time`)."""
         address = self._address
-        connections = _Connections(self._tls(), address.host) if address.is_tls else None
+        connections = TlsConnections(self._tls(), address.host) if address.is_tls else None
         factory = LaneClientFactory(
             reactor,
             user,
@@ -262,7 +262,7 @@ class DialTarget:
     def _through(self, reactor: Any, proxy: Proxy) -> IStreamClientEndpoint:
         way: Any = HostnameEndpoint(reactor, proxy.host, proxy.port, timeout=_UNLIMITED)
         if proxy.is_tls:
-            way = wrapClientTLS(_Connections(self.trust.verifying(), proxy.host), way)
+            way = wrapClientTLS(TlsConnections(self.trust.verifying(), proxy.host), way)
         return ConnectEndpoint(
             way,
             self._address.host,
