@@ -89,17 +89,3 @@ class AgentEntry(Struct, frozen=True, rename="camel", kw_only=True):
     generation: Generation | None = None
     default_model: str
     models: list[Model]
-
-
-class Catalog(Struct, frozen=True, rename="camel"):
-    agents: list[AgentEntry]
-    api_providers: list[dict[str, Any]] = field(name="apiProviders", default_factory=list)
-
-
-class CatalogReply(Struct, frozen=True, rename="camel"):
-    catalog: Catalog
-
-
-class CatalogQuery(Struct, frozen=True, rename="camel"):
-    executor_id: str = "local"
-    agent: str | None = None

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from msgspec import Struct
 
 from garcon.contract import chats, diagnostics, executors, routes, settings
-from garcon.contract.catalogs import CatalogQuery, CatalogReply
+from garcon.contract.agents import CatalogQuery, CatalogReply
 from garcon.contract.routes import Route
 
 

@@ -14,7 +14,8 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract import operations
-from garcon.contract.catalogs import AgentEntry, Catalog, CatalogQuery, CatalogReply
+from garcon.contract.agents import Catalog, CatalogQuery, CatalogReply
+from garcon.contract.catalogs import AgentEntry
 from garcon.contract.ids import is_executor_id
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.handlers import Call, Handlers, Reply

@@ -11,7 +11,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract import operations
-from garcon.contract.catalogs import AgentEntry, AgentSettings, Catalog, Model
+from garcon.contract.agents import Catalog
+from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
 from garcon.controller.catalog import SNAPSHOT_AGE, Catalogs, encode
 from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL
