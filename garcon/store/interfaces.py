@@ -58,9 +58,13 @@ class IStore(Interface):
         Writes that come while a commit runs share the next one.
         """
 
-    def read_rows(view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+    def read_rows(
+        view_id: str, first: int, last: int, most_bytes: int | None = None
+    ) -> Deferred[list[Row]]:
         """Return the rows `first` to `last`, all of them; anything missing or unlike its check is
         `Damaged`.
+
+        With `most_bytes` the one with which the payloads together pass it is the last.
         """
 
     def find_message(view_id: str, client_message_id: str) -> Deferred[Row | None]:

@@ -98,7 +98,7 @@ class RemoveChat(Struct, frozen=True):
 
 
 class PutView(Struct, frozen=True):
-    """Make a view the current one of its chat."""
+    """Make a view the current one of its chat; the one it replaces is forgotten with its rows."""
 
     chat_id: str
     view_id: str

@@ -124,10 +124,10 @@ class Tables:
     def settings(self) -> dict[str, str]:
         return dict(self._db.execute("SELECT key, value FROM settings").fetchall())
 
-    def read(self, view_id: str, first: int, last: int) -> list[Row]:
-        """Return exactly the rows asked for or raise `Damaged`."""
+    def read(self, view_id: str, first: int, last: int, most_bytes: int | None = None) -> list[Row]:
+        """Return exactly the rows asked for, as far as `most_bytes` goes, or raise `Damaged`."""
         rows = []
-        expected = first
+        expected, size = first, 0
         for found in self._db.execute(
             f"{_ROW} AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
             (self._number(view_id), first, last),
@@ -137,6 +137,9 @@ class Tables:
                 raise Damaged(view_id, f"row {expected} is missing")
             rows.append(row)
             expected += 1
+            size += len(row.payload)
+            if most_bytes is not None and size > most_bytes:
+                return rows
         if expected != last + 1:
             raise Damaged(view_id, f"row {expected} is missing")
         return rows
@@ -180,7 +183,10 @@ class Tables:
         return number
 
     def _put_view(self, change: PutView) -> None:
-        self._db.execute("UPDATE views SET is_current = 0 WHERE chat_id = ?", (change.chat_id,))
+        self._db.execute(
+            "DELETE FROM views WHERE chat_id = ? AND view_id != ?", (change.chat_id, change.view_id)
+        )
+        self._views.clear()
         self._db.execute(
             "INSERT INTO views (view_id, chat_id, is_current) VALUES (?, ?, 1)"
             " ON CONFLICT (view_id) DO UPDATE SET is_current = 1",

@@ -103,9 +103,11 @@ class SqliteStore:
     def settings(self) -> Deferred[dict[str, str]]:
         return self._read(Tables.settings)
 
-    def read_rows(self, view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+    def read_rows(
+        self, view_id: str, first: int, last: int, most_bytes: int | None = None
+    ) -> Deferred[list[Row]]:
         return self._read(
-            lambda tables: _of_view(view_id, lambda: tables.read(view_id, first, last))
+            lambda tables: _of_view(view_id, lambda: tables.read(view_id, first, last, most_bytes))
         )
 
     def find_message(self, view_id: str, client_message_id: str) -> Deferred[Row | None]:

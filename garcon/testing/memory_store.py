@@ -5,6 +5,7 @@ files.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
@@ -109,10 +110,16 @@ class MemoryStore:
         """Make one row unlike its check value."""
         self._damaged.add((view_id, ordinal))
 
-    def read_rows(self, view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+    def read_rows(
+        self, view_id: str, first: int, last: int, most_bytes: int | None = None
+    ) -> Deferred[list[Row]]:
         if view_id not in self._now.views:
             return fail(NotStored(f"no view {view_id}"))
         rows = list(self._now.views[view_id][1][first - 1 : last])
+        if most_bytes is not None:
+            sizes = accumulate(len(row.payload) for row in rows)
+            enough = sum(size <= most_bytes for size in sizes) + 1
+            rows, last = rows[:enough], min(last, first + enough - 1)
         if len(rows) != last - first + 1 or any(
             (view_id, row.ordinal) in self._damaged for row in rows
         ):
@@ -162,6 +169,9 @@ def _apply(to: _Contents, change: Change) -> None:
         case PutView(chat_id, view_id):
             if chat_id not in to.chats:
                 raise NotStored(f"no chat {chat_id}")
+            to.views = {
+                key: view for key, view in to.views.items() if view[0] != chat_id or key == view_id
+            }
             to.views.setdefault(view_id, (chat_id, ()))
             to.chats[chat_id].view_id = view_id
         case PutSetting(key, None):

@@ -120,6 +120,34 @@ class StoreTests:
         self.start(rows=2)
         self.failureResultOf(self.store.read_rows("v1", 1, 3), Damaged)
 
+    def test_a_read_ends_with_the_row_that_passes_its_bytes(self) -> None:
+        """So many bytes are read and one row more; without that many, all."""
+        self.start(rows=5)
+        size = len(row(1, "row 1").payload)
+
+        def read(most_bytes: int, last: int = 5) -> list[int]:
+            rows = self.done(self.store.read_rows("v1", 2, last, most_bytes))
+            return [one.ordinal for one in rows]
+
+        self.assertEqual(read(2 * size - 1), [2, 3])
+        self.assertEqual(read(2 * size), [2, 3, 4])
+        self.assertEqual(read(0), [2])
+        self.assertEqual(read(4 * size), [2, 3, 4, 5])
+        self.failureResultOf(self.store.read_rows("v1", 2, 6, 9 * size), Damaged)
+
+    def test_a_view_that_is_replaced_is_forgotten(self) -> None:
+        """The new one begins empty, or with what the same write gives it; other chats stay."""
+        self.start()
+        self.start(OTHER, "v2")
+        rows = (row(1, "new"), row(2, "newer"))
+        self.write(PutView(CHAT, "v1-again"), AppendRows("v1-again", rows))
+        self.assertEqual(self.done(self.store.read_rows("v1-again", 1, 2)), list(rows))
+        self.failureResultOf(self.store.read_rows("v1", 1, 1))
+        self.failureResultOf(self.store.write([AppendRows("v1", (row(2),))]), NotStored)
+        self.assertEqual(len(self.done(self.store.read_rows("v2", 1, 1))), 1)
+        [stored] = [one for one in self.done(self.store.load()) if one.record.chat_id == CHAT]
+        self.assertEqual((stored.view_id, stored.last_ordinal), ("v1-again", 2))
+
     def test_a_message_is_found_by_its_identity(self) -> None:
         """The identity belongs to its view; an unknown one finds nothing."""
         self.start()

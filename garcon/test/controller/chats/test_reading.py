@@ -235,19 +235,21 @@ class SlowStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.is_slow = False
-        self.reads: list[tuple[Deferred[list[Row]], str, int, int]] = []
+        self.reads: list[tuple[Deferred[list[Row]], str, int, int, int | None]] = []
 
-    def read_rows(self, view_id: str, first: int, last: int) -> Deferred[list[Row]]:
+    def read_rows(
+        self, view_id: str, first: int, last: int, most_bytes: int | None = None
+    ) -> Deferred[list[Row]]:
         if not self.is_slow:
-            return super().read_rows(view_id, first, last)
-        self.reads.append((Deferred(), view_id, first, last))
+            return super().read_rows(view_id, first, last, most_bytes)
+        self.reads.append((Deferred(), view_id, first, last, most_bytes))
         return self.reads[-1][0]
 
     def read(self) -> None:
         """Let the reads go on."""
         self.is_slow = False
-        for done, view_id, first, last in self.reads:
-            super().read_rows(view_id, first, last).chainDeferred(done)
+        for done, *asked in self.reads:
+            super().read_rows(*asked).chainDeferred(done)
 
 
 class OneInstantTests(ChatsTestCase):
