@@ -4,7 +4,7 @@ its way to the executor (chats.md 2.4, 5.1, 5.2).  Every turn of an existing cha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -63,6 +63,17 @@ class Prepared:
     history: list[HistoryMessage] = field(factory=list)
 
 
+def must_be_free(chat: Chat) -> None:
+    """Raise ``SESSION_BUSY`` (409) while a turn owns the chat or its queue comes first (chats.md
+    5.1.3, 5.20).
+    """
+    if chat.turn is not None:
+        raise busy()
+    if chat.queue.holds_runs:
+        text = "The chat has pending control state: messages are queued, or its queue is paused."
+        raise GarconError("SESSION_BUSY", text, status=409, retryable=True)
+
+
 async def is_repeated(chat: Chat, new: NewInput) -> bool:
     """Whether this very input is in the transcript; ``IDEMPOTENCY_CONFLICT`` (409) where its id has
     another content (chats.md 2.4).
@@ -106,15 +117,18 @@ async def begin(
     before: Sequence[Change] = (),
     drafts: Sequence[Draft] = (),
     has_receipt: bool = True,
+    entry_id: str | None = None,
+    committed: Callable[[], None] = lambda: None,
 ) -> Turn:
     """Reserve the turn and make its input durable, then dispatch it; on failure neither happened.
 
     `before` are changes and `drafts` rows that are kept in the same commit, ahead of the input.
+    `entry_id` names the queue entry that it was, and `committed` is called between the two.
     """
     new, settings = prepared.new, prepared.settings
     fresh = chat.record.agent_session_id is None
     selection = settings.selection.stored() if fresh else None
-    turn = Turn(state, chat, record.turn_id or "", record, selection=selection)
+    turn = Turn(state, chat, record.turn_id or "", record, selection=selection, entry_id=entry_id)
     turn.reserve()
     at, text = record.accepted_at, fields.first_line(new.content) or None
     draft = rows.user_input(at, new.content, list(new.images), new.message_id, new.presentation)
@@ -128,6 +142,7 @@ async def begin(
     chat.active(at, text)
     if has_receipt:
         state.receipts.begin(chat.id, turn.run_id, record.request_id, at)
+    committed()
     launch = launch_of(chat, turn.run_id, prepared)
     state.tasks.spawn("dispatching a turn", turn.dispatch(prepared.runtime, launch))
     return turn

@@ -10,6 +10,8 @@ from attrs import define, field
 from msgspec import structs
 
 from garcon.contract.chats import ParentChat, Phase
+from garcon.controller.chats.applied import AppliedCommands
+from garcon.controller.chats.queue import Queue
 from garcon.controller.executors.interfaces import Availability
 from garcon.controller.transcripts.feed import LivePermissions
 from garcon.controller.transcripts.transcript import Transcript
@@ -31,6 +33,9 @@ class Chat:
     last_message: str = ""
     turn: Turn | None = None
     permissions: LivePermissions = field(factory=LivePermissions)
+    queue: Queue = field(factory=Queue)
+    """Replaced as a whole, through `State.set_queue`."""
+    applied: AppliedCommands = field(factory=AppliedCommands)
     is_deleting: bool = False
     """Its deletion has begun: no turn begins in it, and its queue stands still."""
     is_removed: bool = False

@@ -115,7 +115,7 @@ class Readings:
             message_limit=limit,
             chat=snapshot_chat(chat),
             processing_phase=state.phase(chat),
-            control=state.control(),
+            control=state.control(chat_id),
             transient_feed=chat.permissions.shown(
                 state.server_instance_id, chat_id, chat.transcript.view_id
             ),

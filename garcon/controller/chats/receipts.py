@@ -67,8 +67,10 @@ class Receipts:
         self._turns[chat_id, turn_id] = _Turn(request_id, at, at)
 
     def said(self, chat_id: str, turn_id: str, text: str) -> None:
-        """The turn's agent said something."""
-        turn = self._turns[chat_id, turn_id]
+        """The turn's agent said something.  Turns of queued messages have no receipt."""
+        turn = self._turns.get((chat_id, turn_id))
+        if turn is None:
+            return
         turn.answers += 1
         if not text or turn.lost is not None:
             return
@@ -96,7 +98,9 @@ class Receipts:
     ) -> None:
         """The turn is over; a settled receipt never changes again."""
         key = (chat_id, turn_id)
-        turn = self._turns[key]
+        turn = self._turns.get(key)
+        if turn is None:
+            return
         assert turn.state == "pending", "a receipt settles once"
         turn.state, turn.updated_at = state, at
         turn.error, turn.reason, turn.is_empty = error, reason, is_empty

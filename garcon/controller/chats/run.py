@@ -22,8 +22,8 @@ from garcon.controller.chats.admission import (
     NewInput,
     TurnSettings,
     begin,
-    busy,
     is_repeated,
+    must_be_free,
     prepare,
 )
 from garcon.controller.chats.chat import Chat
@@ -57,7 +57,7 @@ class Runs:
             return await self._state.lanes.run(wish.chat_id, lambda: self._run(wish))
         except GarconError as error:
             if error.code == "SESSION_BUSY":
-                error.extra["control"] = msgspec.to_builtins(self._state.control())
+                error.extra["control"] = msgspec.to_builtins(self._state.control(wish.chat_id))
             raise
 
     async def _run(self, wish: Wish) -> Reply:
@@ -158,8 +158,7 @@ class Runs:
     ) -> bool:
         """Take the turn in; returns whether its input was there already, and nothing was done."""
         state = self._state
-        if chat.turn is not None:
-            raise busy()
+        must_be_free(chat)
         if await is_repeated(chat, new):
             self._settle_empty(chat, record)
             return True

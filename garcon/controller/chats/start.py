@@ -20,6 +20,7 @@ from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.attachments import Attachment
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.launching import START_UNKNOWN, TurnStopped, is_unknown
 from garcon.controller.chats.ledger import Record, digested, fingerprint
 from garcon.controller.chats.models import (
     Selection,
@@ -29,13 +30,7 @@ from garcon.controller.chats.models import (
 )
 from garcon.controller.chats.registry import list_entry
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
-from garcon.controller.chats.turns import (
-    OUTCOME_UNKNOWN,
-    START_UNKNOWN,
-    Turn,
-    TurnStopped,
-    is_unknown,
-)
+from garcon.controller.chats.turns import OUTCOME_UNKNOWN, Turn
 from garcon.controller.handlers import Call, Reply
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.transcript import Transcript

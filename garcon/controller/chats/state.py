@@ -11,14 +11,15 @@ from msgspec import UNSET
 from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract.chats import Phase
-from garcon.contract.events import ChatMessages, Event, ProcessingUpdated
-from garcon.contract.queues import ExecutionControl, QueueState
+from garcon.contract.events import ChatMessages, ControlUpdated, Event, ProcessingUpdated
+from garcon.contract.queues import ExecutionControl
 from garcon.contract.routes import TURN_RECEIPT
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.ledger import Ledger, Record
 from garcon.controller.chats.paths import ProjectPaths
+from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry
 from garcon.controller.events import Publisher
@@ -49,6 +50,8 @@ class State:
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
     is_shutting_down: bool = False
+    drain: Callable[[Chat], None] = field(default=lambda chat: None)
+    """Sees to it that what waits in a chat is sent, as soon as it may be (`draining.py`)."""
 
     def now(self) -> str:
         """Return this instant as the contract spells it."""
@@ -87,11 +90,21 @@ class State:
             )
         )
 
-    def control(self) -> ExecutionControl:
-        """Return a chat's execution control: the initial one, as long as there are no queues
+    def control(self, chat_id: str) -> ExecutionControl:
+        """Return a chat's execution control, the initial one for a chat that is not there
         (chats.md 4.6).
         """
-        return ExecutionControl(server_instance_id=self.server_instance_id, queue=QueueState())
+        chat = self.registry.find(chat_id)
+        queue = Queue() if chat is None else chat.queue
+        return queue.shown(self.server_instance_id)
+
+    def set_queue(self, chat: Chat, queue: Queue) -> None:
+        """Take over a chat's changed queue, and tell of it; one that is the same is no change."""
+        if queue is chat.queue:
+            return
+        chat.queue = queue
+        if self.registry.find(chat.id) is chat:
+            self.publish(ControlUpdated(chat_id=chat.id, control=self.control(chat.id)))
 
 
 def duplicate_of(record: Record) -> dict[str, Any]:

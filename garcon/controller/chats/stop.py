@@ -50,6 +50,6 @@ class Stops:
         return StopAccepted(
             **answer_to(record, status),
             outcome=record.answer,
-            control=self._state.control(),
+            control=self._state.control(chat.id),
             parent_chat=chat.parent(),
         )

@@ -1,22 +1,22 @@
 """One turn of a chat: from its launch on the executor to the receipt, and every row between.
 
 Events come in order and are turned into rows at once; rows are committed in groups, one commit at a
-time, and a turn is settled only when its last row is durable.  Two things hold events back: a
-decision on its way to the agent (so that its row stands before what follows from it) and a stop
-(whose success drops them, and whose failure lets them go).
+time, and a turn is settled only when its last row is durable.  Three things hold events back: a
+decision or a steer on its way to the agent (so that its row stands before what follows from it) and
+a stop (whose success drops them, and whose failure lets them go).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
+from uuid import uuid4
 
-import msgspec
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError, fail
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from garcon.contract.events import RunFailed, RunFinished
-from garcon.contract.limits import DEAD_AFTER, LAUNCH_WAIT
 from garcon.contract.messages import AssistantMessage, ProviderRow
 from garcon.contract.runs import (
     Launch,
@@ -29,31 +29,24 @@ from garcon.contract.runs import (
     RunFailure,
     SessionStarted,
 )
+from garcon.controller.chats.agent_end import AgentEnd
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.commits import (
-    PENDING_BYTES,
-    PENDING_ROWS,
-    Commits,
-    Durable,
-    Touch,
-)
+from garcon.controller.chats.commits import Commits, Durable, Touch
 from garcon.controller.chats.fields import first_line
+from garcon.controller.chats.held import Held
 from garcon.controller.chats.interruption import Fate, Interruption
+from garcon.controller.chats.launching import START_UNKNOWN, Launching, TurnStopped, is_unknown
 from garcon.controller.chats.ledger import Record
 from garcon.controller.chats.questions import Questions
 from garcon.controller.chats.receipts import Reason
 from garcon.controller.chats.state import State
+from garcon.controller.chats.steered import SteeredInput
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft, Outcome
 from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
-from garcon.errors import CallError, GarconError
+from garcon.errors import GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
-
-ABORT_WAIT, END_WAIT = DEAD_AFTER + 1.0, 10.0
-"""Seconds for the executor to take a stop, and then for the run's end to arrive.  A dead link is
-noticed in the first of them, and both fit into the time of the operation.
-"""
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 RELOAD_NOTICE = (
@@ -61,22 +54,7 @@ RELOAD_NOTICE = (
     "Reload the chat from its native history to see what the agent did."
 )
 
-START_UNKNOWN = (
-    "The executor was lost, or given up, while the agent was being started there. Whether it began"
-    " is not known; it may have worked on this input."
-)
-
 Stopped = Literal["interrupt-requested", "failed"]
-
-
-class TurnStopped(GarconError):
-    """The turn was stopped before its agent was known to have begun; it `may_have_begun` where
-    nobody could say so any more.
-    """
-
-    def __init__(self, may_have_begun: bool = False) -> None:
-        super().__init__("SESSION_BUSY", "The turn was stopped before it began.", status=409)
-        self.may_have_begun = may_have_begun
 
 
 @implementer(IPacedRunSink)
@@ -93,8 +71,11 @@ class Turn:
         record: Record,
         *,
         selection: dict[str, str | None] | None = None,
+        entry_id: str | None = None,
     ) -> None:
         self.run_id = run_id
+        self.entry_id = entry_id
+        """The queue entry that this turn was sent from."""
         self.is_stopping = False
         self.is_settled = False
         self.stop_reason: Reason = "user-stop"
@@ -103,22 +84,17 @@ class Turn:
         self._chat = chat
         self._record = record
         self._selection = selection
-        self._launching: Deferred[object] | None = None
-        self._holds = 0
-        self._held: list[RunEvent] = []
-        self._held_bytes = 0
+        self._launching = Launching(run_id, state.clock, lambda: self.is_stopping)
+        self._held = Held()
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add)
         self._end: tuple[Outcome, RunFailure | None] | None = None
-        self._agent_ended = False
-        self._agent_end: Waiters[None] = Waiters()
+        self._agent_end = AgentEnd(state, chat, run_id)
+        self._underway: list[SteeredInput] = []
         self._settlement: Waiters[None] = Waiters()
-        self._unwound: Waiters[None] = Waiters()
         self._let_in: Waiters[None] = Waiters()
-        self._asking_to_end: Interruption | None = None
         self._kept: Interruption | None = None
         """A stop that waits for the executor's link."""
-        self._heard = 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -135,7 +111,7 @@ class Turn:
     def release(self) -> None:
         """Give the chat back without a trace: the turn was not to be, or its chat is gone."""
         self.is_settled = True
-        self._held.clear()
+        self._held.drop()
         self._commits.close()
         self._let_in.fire(None)
         if self._chat.turn is self:
@@ -148,20 +124,7 @@ class Turn:
         if self.is_stopping or self._state.is_shutting_down:
             raise TurnStopped()
         self._record.state = "scheduled"
-        self._launching = runtime.launch(launch, self).addTimeout(LAUNCH_WAIT, self._state.clock)
-        try:
-            await self._launching
-        except (CancelledError, GarconError) as error:
-            if self.is_stopping:
-                raise TurnStopped(is_unknown(error)) from None
-            raise
-        except TimeoutError:
-            raise GarconError(
-                "INTERNAL_ERROR", f"The agent did not begin within {LAUNCH_WAIT:.0f} s.", status=500
-            ) from None
-        finally:
-            self._launching = None
-            self._unwound.fire(None)
+        await self._launching.run(runtime, launch, self)
         if self._record.state == "scheduled":
             self._record.state = "running"
 
@@ -186,12 +149,15 @@ class Turn:
         """End the turn as failed, unless it has ended."""
         self._finish("failed", RunFailure(code, text))
 
-    async def interrupt(self) -> Stopped:
+    async def interrupt(self, tell: Callable[[Stopped], None] = lambda outcome: None) -> Stopped:
         """Stop the turn; fires when it is settled, or when it could not be stopped.
 
         Output that comes after the stop is dropped, and kept should the stop fail.  While the
         executor's link is down the stop is kept: this fires at once, and the turn shows as stopping
         until the stop is delivered or the run ends otherwise.
+
+        `tell` is called with the outcome as soon as that is known, before the turn shows what came
+        of it (server.md A.11.4); never for a turn that somebody else stops already.
         """
         if self._kept is not None:
             return "interrupt-requested"
@@ -199,24 +165,27 @@ class Turn:
             await self.settled()
             return "interrupt-requested"
         self.is_stopping = True
-        self._holds += 1
+        self._held.hold()
         self._state.phase_changed(self._chat)
-        if self._launching is not None:
-            await self._cancel_launch(self._launching)
+        if self._launching.is_under_way:
+            await self._launching.cancel()
         else:
-            interruption = self._ask_to_end()
-            fate = await self._fate(interruption)
+            interruption = self._agent_end.ask()
+            fate = await self._agent_end.fate(interruption)
             if fate is Fate.FAILED:
+                tell("failed")
                 self._go_on()
                 self._let_go()
                 return "failed"
             if fate is Fate.UNDECIDED:
+                tell("interrupt-requested")
                 self._kept = interruption
                 self._state.tasks.spawn("a stop that is kept", self._keep(interruption))
                 self._let_go()
                 return "interrupt-requested"
             if fate is Fate.TAKEN:
-                await self._ended_soon()
+                await self._agent_end.soon()
+        tell("interrupt-requested")
         self.end_now()
         await self.settled()
         return "interrupt-requested"
@@ -224,7 +193,7 @@ class Turn:
     def end_now(self) -> None:
         """End the turn as interrupted, whatever its agent does."""
         self.is_stopping = True
-        self._held.clear()
+        self._held.drop()
         self._finish("interrupted", None)
 
     def forget(self) -> None:
@@ -240,37 +209,6 @@ class Turn:
         if not self.is_settled:
             await self._settlement.wait()
 
-    async def _cancel_launch(self, launching: Deferred[object]) -> None:
-        launching.cancel()
-        if self._launching is not None:
-            try:
-                await self._unwound.wait().addTimeout(END_WAIT, self._state.clock)
-            except TimeoutError:
-                self._log.warn("the launch of {run} does not end", run=self.run_id)
-
-    def _ask_to_end(self) -> Interruption:
-        try:
-            runtime = self._state.executors.existing(self._chat.record.executor_id)
-            asked = runtime.abort(self.run_id)
-        except GarconError as error:
-            asked = fail(error)
-        return Interruption(self.run_id, asked)
-
-    async def _fate(self, interruption: Interruption) -> Fate:
-        """Wait for the executor to take a stop, unless its link is down."""
-        self._asking_to_end = interruption
-        try:
-            if self._is_reconnecting:
-                return interruption.fate
-            return await interruption.decided().addTimeout(ABORT_WAIT, self._state.clock)
-        except TimeoutError:
-            if self._is_reconnecting:
-                return interruption.fate
-            interruption.cancel()
-            return Fate.FAILED
-        finally:
-            self._asking_to_end = None
-
     async def _keep(self, interruption: Interruption) -> None:
         """See a stop through that could not be delivered at once."""
         try:
@@ -279,10 +217,7 @@ class Turn:
             interruption.cancel()
             raise
         if fate is not Fate.FAILED:
-            # The run's end comes behind whatever it said before, which can take its time.
-            while not await self._ended_soon():
-                if not self._is_reconnecting and self._is_quiet:
-                    break
+            await self._agent_end.late()
         self._kept = None
         if self._end is None:
             if fate is Fate.FAILED:
@@ -295,44 +230,15 @@ class Turn:
         self.is_stopping = False
         self._state.phase_changed(self._chat)
 
-    async def _ended_soon(self) -> bool:
-        """Wait for the run's end to arrive; return whether it has."""
-        if not self._agent_ended:
-            try:
-                await self._agent_end.wait().addTimeout(END_WAIT, self._state.clock)
-            except TimeoutError:
-                self._log.warn("{run} was stopped but does not end", run=self.run_id)
-        return self._agent_ended
-
-    async def _abort(self) -> None:
-        """Stop the run of a turn that is over, best effort."""
-        interruption = self._ask_to_end()
-        try:
-            if await self._fate(interruption) is Fate.UNDECIDED:
-                await interruption.decided()
-        except CancelledError:
-            interruption.cancel()
-            raise
-
-    @property
-    def _is_reconnecting(self) -> bool:
-        executor = self._chat.record.executor_id
-        return self._state.executors.availability(executor) == "reconnecting"
-
-    @property
-    def _is_quiet(self) -> bool:
-        return self._state.clock.seconds() - self._heard >= END_WAIT
-
     def executor_changed(self) -> None:
         """The executor's link was lost, or is back."""
-        if self._asking_to_end is not None and self._is_reconnecting:
-            self._asking_to_end.link_lost()
+        self._agent_end.executor_changed()
 
     # IPacedRunSink
 
     def room(self) -> Deferred[None]:
         """More is welcome while nothing is held back and the store keeps up."""
-        if self._holds and not self.has_ended:
+        if self._held.is_on and not self.has_ended:
             return self._let_in.wait()
         return self._commits.room()
 
@@ -340,18 +246,14 @@ class Turn:
         """Take the next fact of the run."""
         if self._end is not None or self.is_settled:
             return
-        self._heard = self._state.clock.seconds()
-        if isinstance(event, RunEnded):
-            self._agent_ended = True
-        if self._holds:
-            self._held.append(event)
-            self._held_bytes += len(msgspec.json.encode(event))
-            if len(self._held) > PENDING_ROWS or self._held_bytes > PENDING_BYTES:
+        self._agent_end.noticed(event)
+        if self._held.is_on:
+            self._held.keep(event)
+            if self._held.is_full:
                 self._overflow()
         else:
             self._take(event)
-        if self._agent_ended:
-            self._agent_end.fire(None)
+        self._agent_end.told()
 
     def _take(self, event: RunEvent) -> None:
         match event:
@@ -406,6 +308,10 @@ class Turn:
         self._let_in.fire(None)
         at = self._state.now()
         self._questions.run_ended()
+        for steered in self._underway:
+            # It may have arrived; if it has not, the next run carries it.
+            self._keep_input(steered)
+        self._underway.clear()
         if error is not None and error.code == OUTCOME_UNKNOWN:
             self._add(rows.notice(at, RELOAD_NOTICE))
         self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
@@ -416,7 +322,7 @@ class Turn:
     def deciding(self, occurrence: str) -> None:
         """A decision is on its way to the agent: what follows waits for its row."""
         self._questions.deciding(occurrence)
-        self._holds += 1
+        self._held.hold()
 
     def decided(self, occurrence: str, verdict: bool | None, *, stays: bool = False) -> None:
         """The decision's fate is known: delivered (`verdict`), still to be made (`stays`), or
@@ -427,15 +333,45 @@ class Turn:
         self._let_go()
 
     def _let_go(self) -> None:
-        self._holds -= 1
-        while self._held and not self._holds:
-            held, self._held, self._held_bytes = self._held, [], 0
-            for event in held:
+        self._held.let_go()
+        while events := self._held.taken():
+            for event in events:
                 if self._end is None:
                     self._take(event)
         self._commits.go()
-        if not self._holds:
+        if not self._held.is_on:
             self._let_in.fire(None)
+
+    # Steering
+
+    async def launched(self) -> None:
+        """Fire once the launch is over, whatever came of it."""
+        await self._launching.over()
+
+    @property
+    def is_launching(self) -> bool:
+        return self._launching.is_under_way
+
+    def steering(self, steered: SteeredInput) -> None:
+        """An input is on its way to the agent: what follows waits for its row."""
+        self._underway.append(steered)
+        self._held.hold()
+
+    def steered(self, steered: SteeredInput, *, is_kept: bool) -> None:
+        """The input's fate is known: it belongs into the transcript, or not.  A turn that ended
+        meanwhile has kept it.
+        """
+        if steered in self._underway:
+            self._underway.remove(steered)
+            if is_kept:
+                self._keep_input(steered)
+        self._let_go()
+
+    def _keep_input(self, steered: SteeredInput) -> None:
+        steered.is_kept = True
+        self._add(steered.draft, steered.durable, (steered.draft.at, steered.preview))
+
+    # The end
 
     # The end
 
@@ -448,13 +384,13 @@ class Turn:
 
     def _overflow(self) -> None:
         if self._end is None:
-            self._held.clear()
+            self._held.drop()
             self.fail("OUTPUT_OVERFLOW", "The agent wrote faster than its output could be kept.")
-            self._state.tasks.spawn("ending a turn that overran", self._abort())
+            self._state.tasks.spawn("ending a turn that overran", self._agent_end.abort())
 
     def _rows_lost(self) -> None:
-        if not self._agent_ended:
-            self._state.tasks.spawn("ending a turn that cannot be kept", self._abort())
+        if not self._agent_end.has_come:
+            self._state.tasks.spawn("ending a turn that cannot be kept", self._agent_end.abort())
         self._end = ("failed", RunFailure("INTERNAL_ERROR", "The turn's output could not be kept."))
         self._settle()
 
@@ -477,7 +413,12 @@ class Turn:
             reason=self.stop_reason if outcome == "interrupted" else None,
         )
         self._state.ledger.settle(self._record, "failed" if outcome == "failed" else "finished")
+        if outcome == "failed" and self.entry_id is not None:
+            # Its user has to see that before the next message is sent (chats.md 5.5.4).
+            paused = self._chat.queue.failed(self.entry_id, str(uuid4()), self._state.now())
+            self._state.set_queue(self._chat, paused)
         self._settlement.fire(None)
+        self._state.drain(self._chat)
 
     def _publish_end(self, outcome: Outcome, error: RunFailure | None) -> None:
         """A user's stop is not a failure: its event is the finished one (chats.md 5.6.5)."""
@@ -491,8 +432,3 @@ class Turn:
             self._state.publish(RunFailed(**about, error=why))
         else:
             self._state.publish(RunFinished(**about))
-
-
-def is_unknown(error: BaseException) -> bool:
-    """Whether a launch that failed may have begun all the same."""
-    return isinstance(error, CallError) and error.outcome == "unknown"
