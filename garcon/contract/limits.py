@@ -71,6 +71,8 @@ GATEWAY_WRITE = 64 * KIB
 # HTTP (chats.md 1.1).
 HTTP_BODY = 50 * MIB
 HTTP_IDLE = 120.0
+CREDENTIALS_BODY = 16 * KIB
+"""What somebody unknown may send; a name and a password of the longest kind are far smaller."""
 
 # Names and texts (chats.md 1.1, control.md E).
 CLIENT_ID_BYTES = 256

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 from msgspec import Struct
 
-from garcon.contract import chats, diagnostics, executors, routes, settings
+from garcon.contract import accounts, chats, diagnostics, executors, routes, settings
 from garcon.contract.agents import CatalogQuery, CatalogReply
 from garcon.contract.routes import Route
 
@@ -41,6 +41,16 @@ RUNTIME = Operation(
 )
 CLI_CONTEXT = Operation(routes.CLI_CONTEXT, executors.CliContext, no_store=True)
 OPENAPI = Operation(routes.OPENAPI, dict[str, Any])
+
+AUTH_STATUS = Operation(routes.AUTH_STATUS, accounts.AuthStatus, no_store=True)
+AUTH_REGISTER = Operation(
+    routes.AUTH_REGISTER, accounts.SignedIn, body=accounts.Credentials, no_store=True
+)
+AUTH_LOGIN = Operation(
+    routes.AUTH_LOGIN, accounts.SignedIn, body=accounts.Credentials, no_store=True
+)
+AUTH_USER = Operation(routes.AUTH_USER, accounts.CurrentUser, no_store=True)
+AUTH_LOGOUT = Operation(routes.AUTH_LOGOUT, accounts.SignedOut, no_store=True)
 
 LIST_EXECUTORS = Operation(routes.LIST_EXECUTORS, executors.ExecutorList, no_store=True)
 CREATE_EXECUTOR = Operation(

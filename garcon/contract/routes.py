@@ -62,6 +62,12 @@ RUNTIME = Route("GET", "/runtime", bridged=False, open=True)
 CLI_CONTEXT = Route("GET", "/cli/context", bridged=False, lane="primary", deadline=5.0)
 OPENAPI = Route("GET", "/openapi.json", bridged=False, open=True)
 
+AUTH_STATUS = Route("GET", "/auth/status", bridged=False, open=True)
+AUTH_REGISTER = Route("POST", "/auth/register", bridged=False, mutation=True, open=True)
+AUTH_LOGIN = Route("POST", "/auth/login", bridged=False, mutation=True, open=True)
+AUTH_USER = Route("GET", "/auth/user", bridged=False)
+AUTH_LOGOUT = Route("POST", "/auth/logout", bridged=False, mutation=True)
+
 LIST_EXECUTORS = Route("GET", "/executors")
 CREATE_EXECUTOR = Route("POST", "/executors", mutation=True, management=True)
 UPDATE_EXECUTOR = Route("PATCH", "/executors/:executorId", mutation=True, management=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from attrs import frozen
+from attrs import field, frozen
 
 
 @frozen
@@ -21,6 +21,8 @@ class Principal:
     username: str
     executor_id: str | None = None
     expires_at_ms: int | None = None
+    session: str | None = field(default=None, eq=False, repr=False)
+    """Which login a user's request belongs to: what a logout ends, and no part of who asks."""
 
 
 LOCAL_PRINCIPAL = Principal("local", "local", "local")

@@ -13,6 +13,8 @@ from twisted.internet.defer import CancelledError, Deferred, DeferredList, Timeo
 from twisted.logger import Logger
 
 from garcon.contract import limits
+from garcon.controller.auth import lifetime
+from garcon.controller.auth.accounts import Accounts
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.catalog import Catalogs
 from garcon.controller.chats.service import Chats
@@ -44,6 +46,7 @@ from garcon.runtime.executor import LocalRuntime
 from garcon.runtime.interfaces import IAgent
 from garcon.store.sqlite import SqliteStore
 from garcon.web.exchange import DoorLimits
+from garcon.web.forwarded import TrustedProxies
 from garcon.web.hosts import AllowedHosts
 from garcon.web.site import BoundedSite
 
@@ -80,6 +83,8 @@ class Config:
     public_host: str | None = None
     allowed_hosts: Sequence[str] = ()
     disable_auth: bool = False
+    token_lifetime_ms: int = lifetime.DEFAULT
+    trusted_proxies: TrustedProxies = field(factory=TrustedProxies)
     compress: bool = True
     body_limit: int = limits.HTTP_BODY
     connections: int = 1_024
@@ -109,6 +114,7 @@ class Controller:
         self._is_stopping = False
         self._went_well = True
         self._compose(agents)
+        self.accounts.load()
         self.executors.load()
         self.store.check()
 
@@ -152,8 +158,16 @@ class Controller:
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
         self.catalogs = Catalogs(self.executors, reactor)
         self.listeners = Listeners(reactor, config.address)
-        self._identities = Identities(self._capability, disable_auth=config.disable_auth)
-        health = Health(self._identities, self._unready)
+        self.accounts = Accounts(
+            reactor,
+            config.root.path,
+            config.token_lifetime_ms,
+            disabled=config.disable_auth,
+        )
+        self.identities = Identities(
+            self._capability, disable_auth=config.disable_auth, holder=self.accounts.holder
+        )
+        health = Health(self.identities, self._unready)
         self.door = Door(reactor, self.handlers, health, compress=config.compress)
 
     # Start
@@ -167,6 +181,7 @@ class Controller:
         await self._open_store()
         await self.chats.load()
         self._is_loaded = True
+        self.accounts.start()
         self._register()
         # From here on nothing waits, so nobody is served by half a controller.
         self.listeners.open(self._site(public=True), self._site(public=False))
@@ -195,7 +210,7 @@ class Controller:
             workspace=self._config.workspace,
         )
         settings = Settings(self._config.project_base)
-        for part in (discovery, settings, self.catalogs, self.executors, self.chats):
+        for part in (self.accounts, discovery, settings, self.catalogs, self.executors, self.chats):
             part.register(self.handlers)
 
     def _site(self, *, public: bool) -> BoundedSite:
@@ -209,10 +224,12 @@ class Controller:
             hosts=AllowedHosts(names if public else ()),
             router=Router(),
             handlers=self.handlers,
-            identities=self._identities,
+            identities=self.identities,
             server_instance_id=self.instance_id,
             body_limit=config.body_limit,
             stopping=lambda: self._is_stopping,
+            sign_ins=self.accounts,
+            proxies=config.trusted_proxies,
             lane_resource=self.executors.lane_resource() if public else None,
         )
         bounds = DoorLimits(
@@ -240,11 +257,14 @@ class Controller:
 
     def _ready_lines(self) -> list[str]:
         state = "DISABLED" if self._config.disable_auth else "ENABLED"
-        if self._config.disable_auth and not is_loopback(self._config.address.host):
+        reachable = not is_loopback(self._config.address.host)
+        if reachable and self._config.disable_auth:
             self._log.warn(
                 "authentication is disabled and the port is open to other machines: whoever"
                 " reaches it can run commands here"
             )
+        elif reachable and not self.accounts.has_account:
+            self._log.warn("there is no account yet: whoever reaches the port first can set it up")
         return [f"Started at {self.listeners.public_url}", f"Authentication: {state}"]
 
     def _unready(self) -> list[str]:
@@ -277,6 +297,7 @@ class Controller:
             together.append(self._step("stop the chats", self.chats.shut_down(), _CHATS_TIME))
         await DeferredList(together)
         await self._settle_mutations()
+        self.accounts.stop()
         await self._step("stop the catalogs", self.catalogs.tasks.stopService(), 1.0)
         await self._step("disconnect the executors", self.executors.stop(), _STEP_TIME)
         await self._step("stop the agents", self.local.stop(), _AGENTS_TIME)

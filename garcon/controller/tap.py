@@ -16,6 +16,8 @@ from twisted.python import usage
 
 from garcon.contract import limits
 from garcon.contract.connection_url import parse_public_base
+from garcon.controller.auth import lifetime
+from garcon.controller.auth.lifetime import parse_lifetime
 from garcon.controller.http.listener import Address, is_loopback
 from garcon.controller.service import Config, Controller
 from garcon.errors import GarconError, StartupError
@@ -44,6 +46,7 @@ from garcon.process import (
 )
 from garcon.runtime.executor import agents_for
 from garcon.web.certificates import server_identity
+from garcon.web.forwarded import TrustedProxies, parse_network
 
 LEASE_WAIT = 3.0
 """How long a start waits for a predecessor that is ending (server.md F.4)."""
@@ -125,8 +128,22 @@ class Options(ServiceOptions):
             switch=True,
         ),
         Setting("allow-host", "a further Host name to answer to; may be repeated", repeated=True),
+        Setting(
+            "trusted-proxy",
+            "address or network of a proxy whose X-Forwarded-For counts; may be repeated",
+            parse=parse_network,
+            repeated=True,
+        ),
         Setting("tls-cert", "PEM certificate chain: the port is TLS then", parse=directory),
         Setting("tls-private-key", "PEM private key of the certificate", parse=directory),
+        Setting(
+            "token-lifetime",
+            "how long a login lasts, such as 30d, 12h or 90s (30d); a number alone is milliseconds",
+            "GARCON_JWT_TOKEN_EXPIRY",
+            parse_lifetime,
+            lifetime.DEFAULT,
+            flag=False,
+        ),
         Setting(
             "body-limit",
             "most bytes of a request's body (52428800)",
@@ -233,6 +250,8 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         public_host=None if public_url is None else urlsplit(public_url).hostname,
         allowed_hosts=options["allow-host"],
         disable_auth=options["disable-auth"],
+        token_lifetime_ms=options["token-lifetime"],
+        trusted_proxies=TrustedProxies(options["trusted-proxy"]),
         compress=options["compress"],
         body_limit=options["body-limit"],
         connections=options["connections"],

@@ -83,9 +83,11 @@ class Door:
         if operation.route.mutation:
             work = self._shielded(work)
         answer = await work
-        headers = answer.headers
+        headers = dict(answer.headers)
         if answer.body:
             headers = {"Content-Type": "application/json", **headers}
+        if answer.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
         if is_unchanged(incoming, answer):
             return Outgoing(304, b"", answer.headers)
         return await self._coded(incoming, Outgoing(answer.status, answer.body, headers))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from attrs import frozen
 from twisted.web.resource import IResource
-from zope.interface import implementer
+from zope.interface import Interface, implementer
 
+from garcon.contract import limits
 from garcon.contract.operations import Operation
 from garcon.controller.handlers import Handlers, error_answer
 from garcon.controller.http.identity import Identities
@@ -22,6 +23,7 @@ from garcon.web.exchange import (
     Upgrade,
     text_answer,
 )
+from garcon.web.forwarded import TrustedProxies
 from garcon.web.hosts import AllowedHosts
 
 LANE_PATH = "/executor/"
@@ -58,11 +60,19 @@ def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing
 WRONG_HOST = outgoing(validation("This server does not answer to that Host name.", status=403))
 
 
+class ISignIns(Interface):
+    """Counts the attempts to sign in."""
+
+    def admit(key: str, address: str) -> None:
+        """Let one begin, by its operation's registry key and its client's address, or raise."""
+
+
 @implementer(IDoorPolicy)
 class ControllerPolicy:
     """Host, route, caller, instance and size, in this order.
 
-    `lane_resource` takes workers' sockets; a door that is only for the command has none.
+    `sign_ins` counts those who want to become known, `proxies` says whose word about their address
+    is taken.  `lane_resource` takes workers' sockets; a door that is only for the command has none.
     `stopping` says whether the process is on its way out.
     """
 
@@ -76,8 +86,12 @@ class ControllerPolicy:
         server_instance_id: str,
         body_limit: int,
         stopping: Callable[[], bool],
+        sign_ins: ISignIns | None = None,
+        proxies: TrustedProxies | None = None,
         lane_resource: IResource | None = None,
     ) -> None:
+        self._sign_ins = sign_ins
+        self._proxies = TrustedProxies() if proxies is None else proxies
         self._hosts = hosts
         self._router = router
         self._handlers = handlers
@@ -95,7 +109,7 @@ class ControllerPolicy:
         if not self._hosts.allows(incoming.header(b"host"), incoming.local):
             return WRONG_HOST
         if path in HEALTH_PATHS and incoming.method in ("GET", "HEAD"):
-            return Admission(0, Admitted(None, None))
+            return Admission(0, Admitted(None, None), is_known=False)
         match = self._router.match(incoming.method, path)
         if match is None or not self._handlers.serves(match.operation.route.key):
             return NOT_FOUND
@@ -104,14 +118,18 @@ class ControllerPolicy:
         except GarconError as error:
             return outgoing(error, match.operation)
         base = None if self._lane_resource is None else base_url(incoming)
-        # Whoever is not known could otherwise keep a connection by a body that never comes.
-        limit = 0 if principal is None else self._body_limit
-        return Admission(limit, Admitted(match, principal, base))
+        limit = self._body_limit
+        if principal is None:
+            # Whoever is not known could otherwise keep a connection by a body that never comes.
+            limit = 0 if match.operation.body is None else limits.CREDENTIALS_BODY
+        return Admission(limit, Admitted(match, principal, base), is_known=principal is not None)
 
     def _judge(self, incoming: Incoming, match: Match) -> Principal | None:
         if self._stopping():
             raise shutting_down()
         if match.operation.route.open:
+            if self._sign_ins is not None:
+                self._sign_ins.admit(match.operation.route.key, self._client(incoming))
             return None
         principal = self._identities.principal(incoming.header(b"authorization"))
         expected = incoming.header(INSTANCE_HEADER)
@@ -122,6 +140,11 @@ class ControllerPolicy:
                 status=409,
             )
         return principal
+
+    def _client(self, incoming: Incoming) -> str:
+        return self._proxies.client(
+            incoming.peer, incoming.header(b"x-forwarded-for"), incoming.header(b"x-real-ip")
+        )
 
     def _lane(self, incoming: Incoming) -> Outgoing | Upgrade:
         upgrade = incoming.header(b"upgrade") or ""
