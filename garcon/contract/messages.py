@@ -52,6 +52,8 @@ class UserMessage(_Message, frozen=True, tag="user-message", kw_only=True):
     images: list[Image] | UnsetType = UNSET
     metadata: UserMetadata | UnsetType = UNSET
     presentation: Presentation | UnsetType = UNSET
+    steer: Literal[True] | UnsetType = UNSET
+    """Set where the input joined a turn that ran."""
 
 
 class AssistantMessage(_Message, frozen=True, tag="assistant-message", kw_only=True):

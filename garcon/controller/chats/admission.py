@@ -74,7 +74,7 @@ def must_be_free(chat: Chat) -> None:
         raise GarconError("SESSION_BUSY", text, status=409, retryable=True)
 
 
-async def is_repeated(chat: Chat, new: NewInput) -> bool:
+async def is_repeated(chat: Chat, new: NewInput, *, is_steer: bool = False) -> bool:
     """Whether this very input is in the transcript; ``IDEMPOTENCY_CONFLICT`` (409) where its id has
     another content (chats.md 2.4).
     """
@@ -84,7 +84,8 @@ async def is_repeated(chat: Chat, new: NewInput) -> bool:
             return False
         if present.kind == "user-input":
             stored = chat.transcript.input_of(present)
-            if (stored.content, stored.attached) == (new.content, list(new.images)):
+            said = (stored.content, stored.attached, stored.steer is True)
+            if said == (new.content, list(new.images), is_steer):
                 return True
     except Damaged as damage:
         raise unreadable(damage) from None

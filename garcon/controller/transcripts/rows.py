@@ -60,6 +60,8 @@ class Input(Struct, frozen=True, rename="camel", kw_only=True):
     metadata: UserMetadata
     presentation: Any = UNSET
     """How the input is to be shown (decisions.md 29), legible or not; never part of the prompt."""
+    steer: Literal[True] | UnsetType = UNSET
+    """Set where it joined a turn that ran: part of what makes it the same input (chats.md 2.4)."""
 
     @property
     def attached(self) -> list[Image]:
@@ -81,7 +83,13 @@ class RunEnd(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def user_input(
-    at: str, content: str, images: list[Image], client_message_id: str, presentation: Any = None
+    at: str,
+    content: str,
+    images: list[Image],
+    client_message_id: str,
+    presentation: Any = None,
+    *,
+    is_steer: bool = False,
 ) -> Draft:
     """Return the row of an accepted input; its metadata is the message's identity and nothing
     else.
@@ -92,6 +100,7 @@ def user_input(
         images=images or UNSET,
         metadata=UserMetadata(client_message_id),
         presentation=UNSET if presentation is None else presentation,
+        steer=True if is_steer else UNSET,
     )
     return Draft("user-input", at, _encode(payload), client_message_id)
 
@@ -174,6 +183,7 @@ def _user_message(stored: Input) -> UserMessage:
         images=stored.images,
         metadata=stored.metadata,
         presentation=UNSET if stored.presentation is UNSET else _legible(stored.presentation),
+        steer=stored.steer,
     )
 
 
