@@ -72,6 +72,8 @@ class AgentEntry(Struct, frozen=True, rename="camel", kw_only=True):
     supports_fork_at_message: bool = True
     supports_fork_while_running: bool = True
     supports_update_project_path: bool = False
+    requires_native_path_for_project_path_update: bool = False
+    """It moves only with the session that it keeps on its executor."""
     supports_steering: bool = False
     supports_goals: bool = False
     needs_history: bool = False

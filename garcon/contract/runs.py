@@ -171,6 +171,7 @@ class ProjectInspection(Struct, frozen=True, rename="camel"):
 
     project_path: str
     project_key: str
+    is_git_repo: bool = False
 
 
 class ExecutorDescription(Struct, frozen=True, rename="camel"):

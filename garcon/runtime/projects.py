@@ -9,6 +9,8 @@ from garcon.contract.runs import ProjectInspection
 from garcon.errors import GarconError, validation
 
 PATH_CHARACTERS = 4_096
+NO_ACCESS = "PROJECT_PATH_INACCESSIBLE"
+"""There may be a directory, but this account may not look into it."""
 
 
 def inspect(path: str, base: str) -> ProjectInspection:
@@ -29,6 +31,8 @@ def inspect(path: str, base: str) -> ProjectInspection:
         )
     try:
         found = os.stat(canonical)
+    except PermissionError:
+        raise _no_access() from None
     except OSError as error:
         raise GarconError(
             "PROJECT_PATH_NOT_FOUND",
@@ -39,9 +43,28 @@ def inspect(path: str, base: str) -> ProjectInspection:
         raise GarconError(
             "PROJECT_PATH_NOT_DIRECTORY", "The project path is not a directory.", status=400
         )
+    if not os.access(canonical, os.R_OK | os.X_OK):
+        raise _no_access()
     if not _is_text(canonical):
         raise validation("The project directory's name is not valid UTF-8.")
-    return ProjectInspection(project_path=canonical, project_key=canonical)
+    return ProjectInspection(
+        project_path=canonical,
+        project_key=canonical,
+        is_git_repo=_is_in_repository(canonical, inside),
+    )
+
+
+def _is_in_repository(path: str, base: str) -> bool:
+    """Whether a directory is in a Git work tree; one above the base is nobody's business."""
+    while not os.path.lexists(os.path.join(path, ".git")):
+        if path == base:
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
+def _no_access() -> GarconError:
+    return GarconError(NO_ACCESS, "The project path may not be read by this account.", status=403)
 
 
 def _shown(path: str) -> str:

@@ -36,6 +36,7 @@ from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.errors import GarconError, validation
 from garcon.runtime.interfaces import IExecutorRuntime
+from garcon.runtime.projects import NO_ACCESS
 from garcon.store.records import ChatRecord, PutChat, PutView, RemoveChat, TouchChat
 
 COMMAND = "chat-start"
@@ -146,7 +147,7 @@ class Starts:
         except TimeoutError:
             raise executor_silent(wish.executor_id) from None
         except GarconError as error:
-            if error.code == "PROJECT_PATH_NOT_FOUND":
+            if error.code in ("PROJECT_PATH_NOT_FOUND", NO_ACCESS):
                 raise validation(error.text, status=404) from None
             raise
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from unittest import skipUnless
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import GarconError
-from garcon.runtime.projects import PATH_CHARACTERS, inspect
+from garcon.runtime.projects import NO_ACCESS, PATH_CHARACTERS, inspect
 
 
 class Inspection(SynchronousTestCase):
@@ -71,3 +72,34 @@ class Inspection(SynchronousTestCase):
         self.assertEqual(len(longest), PATH_CHARACTERS)
         self.assertEqual(self.refusal(longest + "/"), ("VALIDATION_FAILED", 400))
         inspect(longest, str(self.base))
+
+    def test_a_repository_is_told(self) -> None:
+        """The top of a work tree and everything below it, a linked work tree too; what lies above
+        the base does not count.
+        """
+        (self.base.parent / ".git").mkdir()
+        self.assertFalse(inspect("project", str(self.base)).is_git_repo)
+        below = self.base / "project" / "a" / "b"
+        below.mkdir(parents=True)
+        (self.base / "project" / ".git").mkdir()
+        for path in ("project", "project/a/b"):
+            self.assertTrue(inspect(path, str(self.base)).is_git_repo, path)
+        linked = self.base / "linked"
+        linked.mkdir()
+        (linked / ".git").write_text("gitdir: elsewhere")
+        self.assertTrue(inspect("linked", str(self.base)).is_git_repo)
+        (self.base / ".git").mkdir()
+        for path in (str(self.base), str(linked)):
+            self.assertTrue(inspect(path, str(self.base)).is_git_repo)
+
+    @skipUnless(os.getuid() == 0, "becomes another user")
+    def test_what_may_not_be_read(self) -> None:
+        """A directory that this account may not look into, and what lies below it."""
+        os.chmod(self.base.parent, 0o755)
+        hidden = self.base / "hidden"
+        (hidden / "below").mkdir(parents=True)
+        hidden.chmod(0o700)
+        os.seteuid(65534)
+        self.addCleanup(os.seteuid, 0)
+        for path in ("hidden", "hidden/below"):
+            self.assertEqual(self.refusal(path), (NO_ACCESS, 403), path)
