@@ -118,13 +118,15 @@ class GarconClient:
         *,
         executor_id: str = "",
         seconds: float | None = None,
+        token: str | None = None,
     ) -> dict[str, Any]:
-        """Make one request and return the object it answers.
+        """Make one request and return the object it answers; with a user's `token` instead of the
+        capability, on that user's behalf.
 
         Raises `ApiError`, `TransportFailure` (among them `BadAnswer`) or `RuntimeReplaced`.
         """
         data = None if body is None else encode(body)
-        return self.send(route, query, data, executor_id=executor_id, seconds=seconds)
+        return self.send(route, query, data, executor_id=executor_id, seconds=seconds, token=token)
 
     def send(
         self,
@@ -135,6 +137,7 @@ class GarconClient:
         executor_id: str = "",
         seconds: float | None = None,
         patient: bool = False,
+        token: str | None = None,
     ) -> dict[str, Any]:
         """As `call`, with a body already encoded, so that a repetition is the same to the byte.
 
@@ -146,7 +149,9 @@ class GarconClient:
         time = REQUEST_TIME if seconds is None else seconds
 
         def ask() -> dict[str, Any]:
-            return _request(self.endpoint, self.system, route.method, target, headers, data, time)
+            return _request(
+                self.endpoint, self.system, route.method, target, headers, data, time, token
+            )
 
         # A poll with a time of its own is patient by itself.
         if patient or (route.method == "GET" and seconds is None):
@@ -193,14 +198,16 @@ def _request(
     headers: list[tuple[str, str]],
     data: bytes | None,
     seconds: float,
+    token: str | None = None,
 ) -> dict[str, Any]:
+    credential = endpoint.descriptor.local_capability if token is None else token
     request = request_bytes(
         method,
         target,
         endpoint.authority,
         [
             ("Accept", "application/json"),
-            ("Authorization", f"Bearer {endpoint.descriptor.local_capability}"),
+            ("Authorization", f"Bearer {credential}"),
             *headers,
         ],
         data,

@@ -47,6 +47,7 @@ class Endpoint:
             raise CommandFailure(
                 DISCOVERY, f"{path}: the command's endpoint must be plain HTTP", OPERATIONAL
             )
+        self.origin = descriptor.base_url
         self.host, self.port = address[1], address[2]
         self.authority = f"[{self.host}]" if ":" in self.host else self.host
         self.authority += f":{self.port}"

@@ -30,6 +30,7 @@ class System:
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         random: Callable[[int], bytes] = os.urandom,
+        secret: Callable[[str], str | None] | None = None,
     ) -> None:
         self.environ = environ
         self.stdin = stdin
@@ -37,6 +38,8 @@ class System:
         self.now = now
         self.sleep = sleep
         self.random = random
+        self.secret = _ask_terminal if secret is None else secret
+        """Asks for a password without showing it; None where there is no terminal."""
         self._stdout = stdout
         self._stderr = stderr
         self._last_chat_id = 0
@@ -89,6 +92,19 @@ class System:
     def jitter(self) -> float:
         """Return a factor between 0.9 and 1.1."""
         return 0.9 + 0.2 * int.from_bytes(self.random(2), "big") / 65_535
+
+
+def _ask_terminal(prompt: str) -> str | None:
+    from getpass import GetPassWarning, getpass
+    from warnings import catch_warnings, simplefilter
+
+    with catch_warnings():
+        # Better no password than one that is shown.
+        simplefilter("error", GetPassWarning)
+        try:
+            return getpass(prompt)
+        except (GetPassWarning, EOFError):
+            return None
 
 
 def _nothing() -> BinaryIO:

@@ -143,6 +143,27 @@ _ALL = (
         notes="models, permissions and reasoning-efforts are an agent's and need --agent; endpoints"
         " are a provider's and need --provider.",
     ),
+    Command(
+        "login",
+        "",
+        "Sign in at the controller and keep the token",
+        "login",
+        options=(
+            Option("--username", "whose account (default: the controller's own)", "NAME"),
+            Option("--stdin", "read the password from standard input"),
+            JSON,
+        ),
+        notes="Asks for the password. The token goes into a private file below the config root;"
+        " only `garcon terminal` needs one.",
+    ),
+    Command(
+        "logout",
+        "",
+        "Give the token of a login back and forget it",
+        "login",
+        "logout",
+        (JSON,),
+    ),
     Command("executor list", "", "List executors", "executor", "list_executors", options=(JSON,)),
     Command("executor show", "<id>", "Show one executor", "executor", "show", options=(JSON,)),
     Command(

@@ -24,6 +24,7 @@ class ConfigRoot:
         self.path = os.path.realpath(os.path.expanduser(os.fspath(path)))
         self.controller_descriptor = os.path.join(self.path, "runtime.json")
         self.controller_lease = os.path.join(self.path, ".garcon-controller.lock")
+        self.tokens = os.path.join(self.path, "tokens")
         self.executor_dir = os.path.join(self.path, EXECUTOR_FOLDER)
         self.executor_descriptor = os.path.join(self.executor_dir, "runtime.json")
         self.executor_lease = os.path.join(self.executor_dir, ".garcon-executor.lock")

@@ -103,6 +103,9 @@ class FakeMachine:
     out: io.BytesIO = field(factory=io.BytesIO)
     err: io.BytesIO = field(factory=io.BytesIO)
     on_sleep: Callable[[], None] | None = None
+    password: str | None = None
+    """What is typed at a terminal; None where there is no terminal."""
+    prompts: list[str] = field(factory=list)
     _now: float = 1_000.0
 
     def sleep(self, seconds: float) -> None:
@@ -130,7 +133,12 @@ class FakeMachine:
             now=lambda: 1_753_000_000.0 + self._now,
             sleep=self.sleep,
             random=random,
+            secret=self._secret,
         )
+
+    def _secret(self, prompt: str) -> str | None:
+        self.prompts.append(prompt)
+        return self.password
 
     def stdout(self) -> str:
         return self.out.getvalue().decode()
