@@ -3,6 +3,10 @@
 The parser is twisted.web's; what it does not bound is bounded here (pitfalls.md, "twisted.web").
 One timer serves a connection through its phases: between requests, reading headers, reading a body,
 draining an answer, lingering.
+
+A connection has one request answered in a turn of the reactor.  What it has sent beyond that waits,
+and nothing more is read of it: the parser would answer a thousand at once, and a few connections
+full of cheap requests would leave nobody else a turn.
 """
 
 from __future__ import annotations
@@ -54,12 +58,17 @@ class BoundedChannel(HTTPChannel):
         self.MAX_LENGTH = limits.headers
         self.phase = Phase.HEADERS
         self.retiring = False
-        self.quiet_since: float = site.reactor.seconds()
+        self.began: float = site.reactor.seconds()
+        self.quiet_since = self.began
         """When the connection began, or its last answer ended, was a refusal, or went on."""
+        self.is_known = False
+        """Whether it has had a request of somebody who is known here."""
         self._lingered = 0
         self._last: BoundedRequest | None = None
         self._body_length: int | None = 0
         self._timer: IDelayedCall | None = None
+        self._turn: IDelayedCall | None = None
+        """When the next request is looked at that was sent along with the last one."""
 
     # Connection
 
@@ -71,6 +80,7 @@ class BoundedChannel(HTTPChannel):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget everything; a handler that still works is cancelled through its request."""
         self._disarm()
+        self._forgo_turn()
         # It may come while a request is being parsed: what else was sent is nobody's.
         self.clearLineBuffer()
         self.site.forget(self)
@@ -82,6 +92,11 @@ class BoundedChannel(HTTPChannel):
         """Parse, unless the request has been answered already: then its rest is swallowed."""
         if self.phase is Phase.LINGERING:
             self._swallow(len(data))
+            return
+        if self._turn is not None:
+            # The transport may have been resumed by what it took of the last answer.
+            self._buffer += data
+            self._network.pauseProducing()
             return
         if self.phase is Phase.IDLE:
             self.phase = Phase.HEADERS
@@ -99,6 +114,7 @@ class BoundedChannel(HTTPChannel):
     def stop_reading(self) -> None:
         """Take nothing more of what comes."""
         self._disarm()
+        self._forgo_turn()
         if self.transport is not None:
             cast(IPushProducer, self.transport).pauseProducing()
 
@@ -118,6 +134,7 @@ class BoundedChannel(HTTPChannel):
 
     def loseConnection(self) -> None:
         """Close when everything is written, after a last answer without waiting for a turn."""
+        self._forgo_turn()
         if self.phase is Phase.DRAINING:
             cast(Any, self._networkProducer).unregisterProducer()
             close_now(self.transport)
@@ -224,7 +241,35 @@ class BoundedChannel(HTTPChannel):
         self.phase = Phase.IDLE if keep else Phase.DRAINING
         self.quiet_since = self.site.reactor.seconds()
         self._arm(self.site.limits.idle if keep else self.site.limits.drain)
+        # The parser's own flag, which ends its loop over what was sent.
+        self.paused = keep
         super().requestDone(request)
+        if keep:
+            self.paused = False
+            if self._buffer:
+                self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        """Let others have theirs before the next request of this connection is looked at."""
+        self.paused = True
+        self._network.pauseProducing()
+        self._turn = self.site.reactor.callLater(0, self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self.paused = False
+        if not self._waitingForTransport:
+            self._network.resumeProducing()
+        self.dataReceived(b"")
+
+    def _forgo_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.cancel()
+
+    @property
+    def _network(self) -> IPushProducer:
+        return cast(IPushProducer, self._networkProducer)
 
     def hand_over(self) -> None:
         """The transport belongs to someone else from now on."""

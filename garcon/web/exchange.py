@@ -83,13 +83,15 @@ class Admission:
 
     `release` is called exactly once, when the answer has left (or the connection is gone): it frees
     what was reserved. Where the door closes after each answer, that is when the client's kernel has
-    taken all of it.
+    taken all of it.  `is_known` is False for a request that anybody may make: it earns its
+    connection no place in a full door.
     """
 
     limit: int
     context: Any = None
     release: Callable[[], None] | None = None
     too_large: Outgoing = Outgoing(413)
+    is_known: bool = True
 
 
 @frozen

@@ -103,6 +103,7 @@ class BoundedRequest(Request):
             self._upgrade = verdict
             return None if length == 0 else _BAD_UPGRADE
         self._admission = verdict
+        self.channel.is_known = self.channel.is_known or verdict.is_known
         incoming.context = verdict.context
         if length is None:
             # Nobody waits for a body of which not one byte would be taken.

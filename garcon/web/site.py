@@ -20,7 +20,7 @@ from garcon.web.channel import BoundedChannel, Phase
 from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
 
 _QUIET = 1.0
-"""How long a connection keeps its place though it asks for nothing."""
+"""How long a connection keeps its place though it asks for nothing, or for what anybody may ask."""
 _EVICTION, _EVICTION_PACE = 0.5, 0.05
 """How long a connection that has lost its place is kept at least, and how long after the one
 before.
@@ -79,12 +79,13 @@ class BoundedSite(Site):
         self, addr: IAddress | None
     ) -> BoundedChannel | None:
         """Take a connection.  When there are too many, one that has asked for nothing for a while
-        gives its place; where there is none, the newcomer is closed at once.
+        gives its place, or else one of nobody who is known; where there is none, the newcomer is
+        closed at once.
         """
         if self._closing:
             return None
         if len(self.channels) - len(self._leaving) >= self.limits.connections:
-            oldest = self._oldest_idle()
+            oldest = self._oldest_idle() or self._oldest_unknown()
             if oldest is None or len(self._leaving) >= self.limits.connections:
                 return None
             self._throw_out(oldest)
@@ -107,6 +108,16 @@ class BoundedSite(Site):
             for channel in quiet:
                 if channel.phase is phase:
                     return channel
+        return None
+
+    def _oldest_unknown(self) -> BoundedChannel | None:
+        """Return the oldest connection that has had its time to say who asks, and has not: it may
+        keep its place as long as there is room, however much it asks.
+        """
+        long_ago = self.reactor.seconds() - _QUIET
+        for channel in self.channels:
+            if not (channel in self._leaving or channel.is_known or channel.began > long_ago):
+                return channel
         return None
 
     def _throw_out(self, channel: BoundedChannel) -> None:

@@ -8,11 +8,9 @@ from typing import Any
 
 from twisted.internet import reactor as _reactor
 from twisted.internet.defer import Deferred, succeed
-from twisted.internet.interfaces import ITCPTransport
-from twisted.internet.protocol import ClientFactory, Protocol, connectionDone
-from twisted.internet.task import LoopingCall, deferLater
+from twisted.internet.protocol import Protocol
+from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver, LogEvent, LogLevel, globalLogPublisher
-from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from zope.interface import provider
 
@@ -39,6 +37,16 @@ from garcon.test.link.cast import (
     Owner,
     WorkerSide,
 )
+from garcon.test.live.attackers import (
+    Attacker,
+    flooding,
+    leaving,
+    pouring,
+    saying,
+    silent,
+    trickling,
+    write,
+)
 from garcon.web.exchange import DoorLimits, Outgoing
 from garcon.web.hosts import AllowedHosts
 from garcon.web.site import BoundedSite
@@ -56,134 +64,6 @@ INSTANCE = "00000000-0000-4000-8000-00000000000f"
 LARGE = bytes(16 * MIB)
 RECORD = b"\x82\xb0" + bytes(4) + bytes(48)
 """A masked message of the size of a Noise handshake message."""
-
-
-class Attacker(ClientFactory):
-    """Keeps so many sockets open at a port: whoever is thrown out comes again at once."""
-
-    noisy = False
-
-    def __init__(self, port: int, sockets: int, habit: Callable[[Protocol], None]) -> None:
-        self.port = port
-        self.habit = habit
-        self.sockets = sockets
-        self.opened = 0
-        self.open: set[Protocol] = set()
-        self._is_over = False
-        self._left = 0
-        for _ in range(sockets):
-            self._connect()
-
-    def _connect(self) -> None:
-        if not self._is_over:
-            self._left += 1
-            reactor.connectTCP("127.0.0.1", self.port, self, timeout=5)
-
-    def buildProtocol(self, address: object) -> Protocol:
-        """Make a socket with the habit."""
-        attacker = self
-
-        class Socket(Protocol):
-            def connectionMade(self) -> None:
-                attacker.opened += 1
-                attacker.open.add(self)
-                attacker.habit(self)
-
-            def connectionLost(self, reason: Failure = connectionDone) -> None:
-                attacker.open.discard(self)
-                attacker.gone()
-
-        return Socket()
-
-    def clientConnectionFailed(self, connector: object, reason: Failure) -> None:
-        """Come again."""
-        self.gone()
-
-    def gone(self) -> None:
-        """A socket has ended."""
-        self._left -= 1
-        if not self._is_over:
-            # Not in the same turn, which would leave no turn to anybody on one reactor.
-            reactor.callLater(0.005, self._connect)
-
-    def stop(self) -> None:
-        """Come no more."""
-        self._is_over = True
-        for socket in list(self.open):
-            transport: Any = socket.transport
-            transport.abortConnection()
-
-    @property
-    def is_short(self) -> bool:
-        """Whether not as many have been open as should be."""
-        return self.opened < self.sockets
-
-    @property
-    def is_gone(self) -> bool:
-        return self._is_over and self._left == 0
-
-
-def silent(socket: Protocol) -> None:
-    """Say nothing."""
-
-
-def trickling(text: bytes) -> Callable[[Protocol], None]:
-    """Return the habit of saying a text one byte after the other, slowly."""
-
-    def trickle(socket: Protocol) -> None:
-        rest = iter(text * 100)
-
-        def more() -> None:
-            if not write(socket, bytes([next(rest)])):
-                call.stop()
-
-        call = LoopingCall(more)
-        call.start(0.05)
-
-    return trickle
-
-
-def flooding(text: bytes) -> Callable[[Protocol], None]:
-    """Return the habit of saying a text over and over, as fast as it is taken."""
-
-    def flood(socket: Protocol) -> None:
-        def more() -> None:
-            if not write(socket, text):
-                call.stop()
-
-        call = LoopingCall(more)
-        call.start(0.01)
-
-    return flood
-
-
-def saying(text: bytes) -> Callable[[Protocol], None]:
-    """Return the habit of saying a text and no more."""
-
-    def say(socket: Protocol) -> None:
-        write(socket, text)
-
-    return say
-
-
-def leaving(text: bytes) -> Callable[[Protocol], None]:
-    """Return the habit of saying a text and going away a moment later."""
-
-    def leave(socket: Protocol) -> None:
-        write(socket, text)
-        transport: Any = socket.transport
-        reactor.callLater(0.02, transport.abortConnection)
-
-    return leave
-
-
-def write(socket: Protocol, data: bytes) -> bool:
-    """Write if the socket is open still; return whether it is."""
-    transport: Any = socket.transport
-    if transport is None or not transport.connected or transport.disconnecting:
-        return False
-    ITCPTransport(transport).write(data)
-    return True
 
 
 class Attacked(TestCase):
@@ -268,8 +148,82 @@ class Attacked(TestCase):
         self.assertLess(len(self.warnings), 40, "the log is flooded")
 
 
-class Attacks(Attacked):
+class AnyPort:
+    """What every port has to withstand.  `places` are those of its door, `upgrade` and `refused`
+    what may be asked of it.
+    """
+
+    attack: Any
+    withstand: Any
+    places: int
+    upgrade: bytes
+    refused: bytes
+
+    def test_silent_sockets(self) -> Any:
+        """More of them than the port has places, and each comes again when it is thrown out."""
+        self.attack(self.places + 20, silent)
+        return self.withstand()
+
+    def test_half_requests(self) -> Any:
+        """Heads that never end, for the link and for anything else."""
+        for head in (self.upgrade, self.refused):
+            line = head.partition(b"\r\n")[0]
+            self.attack(self.places // 2 + 10, trickling(line + b"\r\nX: "))
+        return self.withstand()
+
+    def test_silent_upgrades(self) -> Any:
+        """WebSockets of the right link that say nothing."""
+        self.attack(12, saying(self.upgrade))
+        return self.withstand()
+
+    def test_trickling_upgrades(self) -> Any:
+        """WebSockets that never come to the end of their first message."""
+
+        def upgrade_and_trickle(socket: Protocol) -> None:
+            write(socket, self.upgrade)
+            trickling(RECORD)(socket)
+
+        self.attack(12, upgrade_and_trickle)
+        return self.withstand()
+
+    def test_flooding_upgrades(self) -> Any:
+        """WebSockets that say wrong handshakes without end."""
+        self.attack(12, flooding(self.upgrade + RECORD * 20))
+        return self.withstand()
+
+    def test_rubbish(self) -> Any:
+        """What is no HTTP at all."""
+        self.attack(30, flooding(bytes(range(256)) * 40))
+        return self.withstand()
+
+    def test_sound_requests(self) -> Any:
+        """Refused, cheap, and as many at once as each of a few connections takes."""
+        self.attack(16, pouring(self.refused * 1000))
+        return self.withstand()
+
+    def test_sound_requests_in_every_place(self) -> Any:
+        """One after the other, so that no connection is ever quiet."""
+        self.attack(self.places + 20, flooding(self.refused, 0.05))
+        return self.withstand()
+
+    def test_all_of_it(self) -> Any:
+        """Everything at once."""
+        self.attack(self.places, silent)
+        self.attack(10, trickling(self.upgrade))
+        self.attack(6, saying(self.upgrade))
+        self.attack(6, flooding(self.upgrade + RECORD * 20))
+        self.attack(6, flooding(self.refused * 20))
+        self.attack(6, flooding(bytes(range(256)) * 40))
+        self.attack(6, leaving(self.upgrade))
+        return self.withstand()
+
+
+class WorkerAttacks(AnyPort, Attacked):
     """A worker's port under attack while its controller dials."""
+
+    places = LIMITS.connections
+    upgrade = UPGRADE
+    refused = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     def listen(self) -> None:
         """See `Attacked`."""
@@ -302,55 +256,14 @@ class Attacks(Attacked):
         """See `Attacked`."""
         return self.listener.stop()
 
-    def test_silent_sockets(self) -> Any:
-        """More of them than the port has places, and each comes again when it is thrown out."""
-        self.attack(LIMITS.connections + 20, silent)
-        return self.withstand()
 
-    def test_half_requests(self) -> Any:
-        """Heads that never end."""
-        self.attack(LIMITS.connections + 20, trickling(b"GET /executor HTTP/1.1\r\nX: "))
-        return self.withstand()
-
-    def test_silent_upgrades(self) -> Any:
-        """WebSockets that say nothing."""
-        self.attack(12, saying(UPGRADE))
-        return self.withstand()
-
-    def test_trickling_upgrades(self) -> Any:
-        """WebSockets that never come to the end of their first message."""
-
-        def upgrade_and_trickle(socket: Protocol) -> None:
-            write(socket, UPGRADE)
-            trickling(RECORD)(socket)
-
-        self.attack(12, upgrade_and_trickle)
-        return self.withstand()
-
-    def test_flooding_upgrades(self) -> Any:
-        """WebSockets that say wrong handshakes without end."""
-        self.attack(12, flooding(UPGRADE + RECORD * 20))
-        return self.withstand()
-
-    def test_rubbish(self) -> Any:
-        """What is no HTTP at all."""
-        self.attack(30, flooding(bytes(range(256)) * 40))
-        return self.withstand()
-
-    def test_all_of_it(self) -> Any:
-        """Everything at once."""
-        self.attack(LIMITS.connections, silent)
-        self.attack(10, trickling(UPGRADE))
-        self.attack(6, saying(UPGRADE))
-        self.attack(6, flooding(UPGRADE + RECORD * 20))
-        self.attack(6, flooding(bytes(range(256)) * 40))
-        return self.withstand()
-
-
-class ControllerAttacks(Attacked):
+class ControllerAttacks(AnyPort, Attacked):
     """A controller's public port under attack while a worker dials it."""
 
     places = 64
+    upgrade = UPGRADE_LANE
+    refused = b"GET /api/v1/cli/context HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    """Without a token: 401."""
 
     def listen(self) -> None:
         """See `Attacked`."""
@@ -414,17 +327,6 @@ class ControllerAttacks(Attacked):
         await self.listening.stopListening()
         await self.site.close(0.1)
 
-    def test_silent_sockets(self) -> Any:
-        """More of them than the door has places."""
-        self.attack(self.places + 20, silent)
-        return self.withstand()
-
-    def test_half_requests(self) -> Any:
-        """Heads that never end, for the link and for anything else."""
-        for path in (LANE, b"/api/v1/chats"):
-            self.attack(self.places // 2 + 10, trickling(b"GET " + path + b" HTTP/1.1\r\nX: "))
-        return self.withstand()
-
     def test_half_bodies(self) -> Any:
         """Requests that nobody has to be known for, whose bodies never come."""
         head = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n"
@@ -455,26 +357,6 @@ class ControllerAttacks(Attacked):
         self.attack(self.places + 20, ask_and_not_read)
         return self.withstand()
 
-    def test_silent_upgrades(self) -> Any:
-        """WebSockets of the worker's own link that say nothing."""
-        self.attack(12, saying(UPGRADE_LANE))
-        return self.withstand()
-
-    def test_trickling_upgrades(self) -> Any:
-        """WebSockets that never come to the end of their first message."""
-
-        def upgrade_and_trickle(socket: Protocol) -> None:
-            write(socket, UPGRADE_LANE)
-            trickling(RECORD)(socket)
-
-        self.attack(12, upgrade_and_trickle)
-        return self.withstand()
-
-    def test_flooding_upgrades(self) -> Any:
-        """WebSockets that say wrong handshakes without end."""
-        self.attack(12, flooding(UPGRADE_LANE + RECORD * 20))
-        return self.withstand()
-
     def test_sockets_that_come_and_go(self) -> Any:
         """Upgraded or not, they leave at once and return: some 500 times a second, on the one
         reactor that also serves them and the worker.
@@ -482,15 +364,4 @@ class ControllerAttacks(Attacked):
         self.attack(4, leaving(b""))
         self.attack(4, leaving(UPGRADE_LANE))
         self.attack(4, leaving(UPGRADE_LANE.replace(EXECUTOR.encode(), OTHER_EXECUTOR.encode())))
-        return self.withstand()
-
-    def test_all_of_it(self) -> Any:
-        """Everything at once."""
-        self.attack(self.places, silent)
-        self.attack(10, trickling(UPGRADE_LANE))
-        self.attack(6, saying(UPGRADE_LANE))
-        self.attack(6, flooding(UPGRADE_LANE + RECORD * 20))
-        self.attack(6, flooding(b"GET /api/v1/chats HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20))
-        self.attack(6, flooding(bytes(range(256)) * 40))
-        self.attack(6, leaving(UPGRADE_LANE))
         return self.withstand()

@@ -55,6 +55,8 @@ class Policy:
     released: list[str] = field(factory=list)
     verdicts: dict[str, Outgoing | Upgrade] = field(factory=dict)
     too_large: Outgoing = field(factory=lambda: Outgoing(413))
+    anybodys: set[str] = field(factory=set)
+    """Paths that need nobody to be known."""
 
     def admit(self, incoming: Incoming) -> Admission | Outgoing | Upgrade:
         """Decide by path."""
@@ -67,6 +69,7 @@ class Policy:
             "reserved",
             lambda: self.released.append(incoming.path),
             self.too_large,
+            incoming.path not in self.anybodys,
         )
 
 
@@ -175,6 +178,7 @@ class ExchangeTests(DoorCase):
         self.send("GET /2 HTTP/1.1", "Host: h")
         self.assertEqual(len(waiting), 1)
         waiting[0].callback(Outgoing(200, b"one"))
+        self.clock.advance(0)
         self.assertEqual([i.path for i in self.answered], ["/1", "/2"])
         waiting[1].callback(Outgoing(200, b"two"))
         self.assertEqual(self.received().count("200 OK"), 2)
