@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import frozen
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IReactorFromThreads
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
@@ -58,6 +58,8 @@ class SqliteStore:
         self._pool = ThreadPool(1, 1, "store") if pool is None else pool
         self._connection: sqlite3.Connection | None = None
         self._tables: Tables | None = None
+        self._chats: list[StoredChat] | None = None
+        """Read when the file was judged, for the first who asks: a process reads its chats once."""
         self._queued: list[_Write] = []
         self._committing = False
         self._closing = False
@@ -77,6 +79,7 @@ class SqliteStore:
         """Raise the `StartupError` that `open` would; make nothing where there is no file.
 
         This blocks: it is for composition, while the process still has its operator's attention.
+        Nobody else may change the file from then on; `open` and `load` rely on what was read.
         """
         if os.path.lexists(self._path):
             self._open()
@@ -98,7 +101,10 @@ class SqliteStore:
             self._pool.stop()
 
     def load(self) -> Deferred[list[StoredChat]]:
-        return self._read(Tables.chats)
+        chats, self._chats = self._chats, None
+        if chats is None or self._closing or self._tables is None:
+            return self._read(Tables.chats)
+        return succeed(chats)
 
     def settings(self) -> Deferred[dict[str, str]]:
         return self._read(Tables.settings)
@@ -118,6 +124,7 @@ class SqliteStore:
     def write(self, changes: Sequence[Change]) -> Deferred[None]:
         if self._closing or self._tables is None:
             return fail(NotStored("it is not open"))
+        self._chats = None
         done: Deferred[None] = Deferred()
         self._queued.append(_Write(tuple(changes), done))
         if not self._committing:
@@ -176,7 +183,8 @@ class SqliteStore:
             raise StartupError(f"cannot open the store {self._path}: {error}") from None
         try:
             tables = self._prepare(connection)
-            tables.chats()
+            if self._chats is None:
+                self._chats = tables.chats()
         except sqlite3.Error as error:
             connection.close()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:

@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import StartupError
 from garcon.store.interfaces import Damaged, NotStored
-from garcon.store.records import AppendRows, PutChat, PutSetting, PutView
-from garcon.store.schema import SCHEMA_VERSION
+from garcon.store.records import AppendRows, PutChat, PutSetting, PutView, RemoveChat
+from garcon.store.schema import SCHEMA_VERSION, Tables
 from garcon.store.sqlite import SqliteStore
 from garcon.test.store.test_stores import CHAT, OTHER, record, row
 from garcon.testing.inline_threads import InlinePool, InlineReactor
@@ -134,10 +134,46 @@ class FileTests(SynchronousTestCase):
         other.close()
         self.store = self.opened()
 
+    def test_chats_are_read_once_at_a_start(self) -> None:
+        """What was read to judge the file is what the first asks for; later it is read anew, and
+        at once where something was written before anybody has asked.
+        """
+        self.fill()
+        self.successResultOf(self.store.close())
+        counting = Counting(str(self.path), InlineReactor(), InlinePool())
+        counting.check()
+        self.successResultOf(counting.open())
+        first = self.successResultOf(counting.load())
+        self.assertEqual({chat.record.chat_id for chat in first}, {CHAT, OTHER})
+        self.assertEqual(counting.statements("FROM chats"), 1)
+        self.assertEqual(self.successResultOf(counting.load()), first)
+        self.assertEqual(counting.statements("FROM chats"), 2)
+        self.successResultOf(counting.close())
+        self.store = self.opened()
+        self.write(RemoveChat(OTHER))
+        left = self.successResultOf(self.store.load())
+        self.assertEqual([chat.record.chat_id for chat in left], [CHAT])
+
     def test_a_place_without_a_directory_is_refused(self) -> None:
         """One line for the operator."""
         store = SqliteStore(f"{self.path}/nowhere/x", InlineReactor(), InlinePool())
         self.failureResultOf(store.open(), StartupError)
+
+
+class Counting(SqliteStore):
+    """A store that remembers what it asks of its file."""
+
+    def __init__(self, path: str, reactor: Any, pool: Any) -> None:
+        super().__init__(path, reactor, pool)
+        self.asked: list[str] = []
+
+    def statements(self, words: str) -> int:
+        """How many statements had these words."""
+        return sum(words in statement for statement in self.asked)
+
+    def _prepare(self, connection: sqlite3.Connection) -> Tables:
+        connection.set_trace_callback(self.asked.append)
+        return super()._prepare(connection)
 
 
 class SharedCommitTests(SynchronousTestCase):
