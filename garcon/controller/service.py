@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 from attrs import field, frozen
-from twisted.internet.defer import CancelledError, Deferred, DeferredList, TimeoutError
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredList,
+    TimeoutError,
+    maybeDeferred,
+)
 from twisted.logger import Logger
 
 from garcon.contract import limits
@@ -287,36 +294,38 @@ class Controller:
         return self._went_well
 
     async def _end_parts(self) -> None:
-        self.executors.quiesce()
-        await self._step("stop listening", self.listeners.stop_listening(), 1.0)
+        step = self._step
+        await step("end the workers' commands", self.executors.quiesce, 1.0)
+        await step("stop listening", self.listeners.stop_listening, 1.0)
+        drop = partial(self.listeners.drop, _DROP_AFTER)
         together = [
-            self._step("drop connections", self.listeners.drop(_DROP_AFTER), _DROP_AFTER + 0.5),
-            self._step("stop the bridge", self.dispatcher.close(), _STEP_TIME),
+            step("drop connections", drop, _DROP_AFTER + 0.5),
+            step("stop the bridge", self.dispatcher.close, _STEP_TIME),
         ]
         if self._is_loaded:
-            together.append(self._step("stop the chats", self.chats.shut_down(), _CHATS_TIME))
+            together.append(step("stop the chats", self.chats.shut_down, _CHATS_TIME))
         await DeferredList(together)
-        await self._settle_mutations()
-        self.accounts.stop()
-        await self._step("stop the catalogs", self.catalogs.tasks.stopService(), 1.0)
-        await self._step("disconnect the executors", self.executors.stop(), _STEP_TIME)
-        await self._step("stop the agents", self.local.stop(), _AGENTS_TIME)
+        await step("end requests", self._cancel_requests, 1.0)
+        await step("stop the accounts", self.accounts.stop, 1.0)
+        await step("stop the catalogs", self.catalogs.tasks.stopService, 1.0)
+        await step("disconnect the executors", self.executors.stop, _STEP_TIME)
+        await step("stop the agents", self.local.stop, _AGENTS_TIME)
         if self._has_store:
-            await self._step("close the store", self.store.close(), _STEP_TIME)
+            await step("close the store", self.store.close, _STEP_TIME)
 
-    async def _settle_mutations(self) -> None:
+    def _cancel_requests(self) -> Deferred[Any]:
         left = self.door.under_way()
         for work in left:
             work.cancel()
-        await self._step("end requests", DeferredList(left, consumeErrors=True), 1.0)
+        return DeferredList(left, consumeErrors=True)
 
     @returns_deferred
-    async def _step(self, what: str, work: Deferred[Any], seconds: float) -> None:
-        """Wait for one step of the end; a step that fails or hangs does not keep the next from
-        running.
+    async def _step(self, what: str, begin: Callable[[], Any], seconds: float) -> None:
+        """Take one step of the end and wait for it; a step that raises, fails or hangs does not
+        keep the next from running.
         """
         try:
-            await work.addTimeout(seconds, self._reactor)
+            await maybeDeferred(begin).addTimeout(seconds, self._reactor)
         except TimeoutError:
             self._went_well = False
             self._log.error("could not {what} within {seconds} s", what=what, seconds=seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import CancelledError, Deferred, fail, maybeDeferred
 from twisted.trial.unittest import TestCase
 
 from garcon.contract.operations import OPERATIONS, RUNTIME
@@ -50,6 +50,22 @@ class ComposedTestCase(TestCase):
         return kind(self.reactor, self.config, (), held)
 
 
+class Raising:
+    """A part of which one method raises, once it is asked to; everything else is the real one's."""
+
+    def __init__(self, real: Any, method: str) -> None:
+        self._real = real
+        self._method = method
+        self.arguments: tuple[Any, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        return self._raise if name == self._method else getattr(self._real, name)
+
+    def _raise(self, *arguments: Any) -> None:
+        self.arguments = arguments
+        raise ZeroDivisionError
+
+
 class HandlerTests(ComposedTestCase):
     """Every operation of the contract is served, by one handler."""
 
@@ -75,6 +91,14 @@ class FailingDispatcher(Dispatcher):
     def close(self) -> Deferred[None]:
         """Fail, as a part with a fault does."""
         return fail(OSError("no end"))
+
+
+class RaisingDispatcher(Dispatcher):
+    """It does not even begin to end."""
+
+    def close(self) -> Deferred[None]:
+        """Raise, as a part with a bug does."""
+        raise OSError("no beginning of the end")
 
 
 class HangingDispatcher(Dispatcher):
@@ -140,10 +164,39 @@ class EndTests(ComposedTestCase):
 
     @returns_deferred
     async def test_a_step_fails(self) -> None:
-        """The same, the steps after it are taken, and the end counts as a bad one."""
-        controller = await self.end_with(FailingDispatcher)
-        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
-        await self.assertFailure(controller.store.load(), NotStored)
+        """The same, the steps after it are taken, and the end counts as a bad one, whether it fails
+        later or at once.
+        """
+        for kind in (FailingDispatcher, RaisingDispatcher):
+            controller = await self.end_with(kind)
+            self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+            await self.assertFailure(controller.store.load(), NotStored)
+
+    @returns_deferred
+    async def test_each_step_raises(self) -> None:
+        """Whichever it is, all the others are taken, and nothing is left."""
+        parts = (
+            ("executors", "quiesce"),
+            ("listeners", "stop_listening"),
+            ("listeners", "drop"),
+            ("chats", "shut_down"),
+            ("door", "under_way"),
+            ("accounts", "stop"),
+            ("executors", "stop"),
+            ("local", "stop"),
+            ("store", "close"),
+        )
+        for name, method in parts:
+            controller = self.compose()
+            await controller.start_up()
+            real = getattr(controller, name)
+            raising = Raising(real, method)
+            setattr(controller, name, raising)
+            self.assertFalse(await controller.shut_down(), name)
+            self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1, name)
+            self.assert_nothing_left()
+            await maybeDeferred(getattr(real, method), *raising.arguments)
+            await self.assertFailure(controller.store.load(), NotStored)
 
     @returns_deferred
     async def test_a_step_hangs(self) -> None:
