@@ -27,22 +27,24 @@ from garcon.local.descriptors import clear
 from garcon.local.files import private_directory
 from garcon.local.leases import Lease, LeaseHeld
 from garcon.local.roots import ConfigRoot, check_workspace_name, older_descriptor, workspace_lease
-from garcon.process import (
+from garcon.options import (
     COMMON,
-    Role,
     ServiceOptions,
     Setting,
     boolean,
     directory,
+    non_empty,
+    whole_number,
+)
+from garcon.process import (
+    Role,
     environment_snapshot,
     fail_to_start,
-    non_empty,
     prepare,
     require_free_port,
     run_in_foreground,
     take_variable,
     under_twistd,
-    whole_number,
 )
 from garcon.runtime.executor import agents_for
 from garcon.web.certificates import server_identity

@@ -34,8 +34,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "allocation": frozenset(),
     "log_lines": frozenset({"contract"}),
     "process": frozenset(
-        {"allocation", "log_lines", "stalls", "contract", "local", "errors", "deferreds"}
+        {"allocation", "log_lines", "stalls", "contract", "errors", "deferreds"},
     ),
+    "options": frozenset({"process", "contract"}),
     "cli": frozenset({"contract", "local", "errors"}),
 }
 """What each layer may import of garcon, besides itself."""

@@ -29,20 +29,22 @@ from garcon.local.descriptors import clear
 from garcon.local.leases import Lease
 from garcon.local.listener import ensure_secret
 from garcon.local.roots import ConfigRoot
-from garcon.process import (
+from garcon.options import (
     COMMON,
-    Role,
     ServiceOptions,
     Setting,
     directory,
+    non_empty,
+    whole_number,
+)
+from garcon.process import (
+    Role,
     environment_snapshot,
     fail_to_start,
-    non_empty,
     prepare,
     require_free_port,
     run_in_foreground,
     under_twistd,
-    whole_number,
 )
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.web.certificates import server_identity
