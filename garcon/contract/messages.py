@@ -74,16 +74,23 @@ class RowDetail(Struct, frozen=True, rename="camel"):
     type: str
 
 
-class ErrorMessage(_Message, frozen=True, tag="error", kw_only=True):
+class _Notice(_Message, frozen=True, kw_only=True):
+    """The last three are of rows that were put there by a command (decisions.md 29)."""
+
     content: str
     detail: RowDetail | UnsetType = UNSET
     title: str | UnsetType = UNSET
+    presentation: Style | UnsetType = UNSET
+    body_disclosure: Literal["expanded", "collapsed"] | UnsetType = UNSET
+    format: Literal["plain", "markdown"] | UnsetType = UNSET
 
 
-class TranscriptNotice(_Message, frozen=True, tag="transcript-notice", kw_only=True):
-    content: str
-    detail: RowDetail | UnsetType = UNSET
-    title: str | UnsetType = UNSET
+class ErrorMessage(_Notice, frozen=True, tag="error", kw_only=True):
+    pass
+
+
+class TranscriptNotice(_Notice, frozen=True, tag="transcript-notice", kw_only=True):
+    pass
 
 
 class PermissionResolved(_Message, frozen=True, tag="permission-resolved", kw_only=True):

@@ -11,7 +11,17 @@ from typing import Any
 from attrs import field, frozen
 from msgspec import Struct
 
-from garcon.contract import accounts, chats, diagnostics, executors, routes, settings
+from garcon.contract import (
+    accounts,
+    chat_rows,
+    chat_settings,
+    chats,
+    diagnostics,
+    executors,
+    routes,
+    settings,
+    upkeep,
+)
 from garcon.contract.agents import CatalogQuery, CatalogReply
 from garcon.contract.routes import Route
 
@@ -86,6 +96,52 @@ RUN_CHAT = Operation(routes.RUN_CHAT, chats.RunAccepted, body=chats.RunChat, sta
 STOP_CHAT = Operation(routes.STOP_CHAT, chats.StopAccepted, body=chats.StopChat)
 PERMISSION_DECISION = Operation(
     routes.PERMISSION_DECISION, chats.CommandAccepted, body=chats.DecidePermission
+)
+
+DELETE_CHAT = Operation(
+    routes.DELETE_CHAT, upkeep.Done, query=upkeep.ChatQuery, body=upkeep.NamedChat
+)
+SELECT_CHAT = Operation(routes.SELECT_CHAT, upkeep.SelectedChat, body=upkeep.SelectChat)
+TOGGLE_PIN = Operation(
+    routes.TOGGLE_PIN, upkeep.PinToggled, query=upkeep.ChatQuery, body=upkeep.NamedChat
+)
+TOGGLE_ARCHIVE = Operation(
+    routes.TOGGLE_ARCHIVE, upkeep.ArchiveToggled, query=upkeep.ChatQuery, body=upkeep.NamedChat
+)
+PIN = Operation(routes.PIN, upkeep.PinSet, body=upkeep.SetPinned)
+ARCHIVE = Operation(routes.ARCHIVE, upkeep.ArchiveSet, body=upkeep.SetArchived)
+REORDER_CHAT = Operation(routes.REORDER_CHAT, upkeep.ChatReordered, body=upkeep.ReorderChat)
+MARK_READ = Operation(routes.MARK_READ, upkeep.MarkedRead, body=upkeep.MarkRead)
+READ_TAGS = Operation(routes.READ_TAGS, upkeep.ChatTags, query=upkeep.ChatQuery)
+SET_TAGS = Operation(routes.SET_TAGS, upkeep.TagsSet, body=upkeep.SetTags)
+CHANGE_TAGS = Operation(routes.CHANGE_TAGS, upkeep.TagsChanged, body=upkeep.ChangeTags)
+CHANGE_EXECUTION_SETTINGS = Operation(
+    routes.CHANGE_EXECUTION_SETTINGS,
+    chat_settings.ExecutionSettingsChanged,
+    body=chat_settings.ChangeExecutionSettings,
+)
+CHANGE_MODEL = Operation(
+    routes.CHANGE_MODEL, chat_settings.ModelChanged, body=chat_settings.ChangeModel
+)
+CHANGE_PROJECT_PATH = Operation(
+    routes.CHANGE_PROJECT_PATH,
+    chat_settings.ProjectPathChanged,
+    body=chat_settings.ChangeProjectPath,
+)
+READ_ROWS = Operation(
+    routes.READ_ROWS, chat_rows.RowsView, query=chat_rows.RowsQuery, no_store=True
+)
+ADD_ROW = Operation(routes.ADD_ROW, chat_rows.RowAdded, body=chat_rows.AddRow, no_store=True)
+RUNNING_CHATS = Operation(routes.RUNNING_CHATS, upkeep.RunningChats)
+CHAT_DETAILS = Operation(routes.CHAT_DETAILS, upkeep.ChatDetails, query=upkeep.ChatQuery)
+VALIDATE_START = Operation(
+    routes.VALIDATE_START,
+    upkeep.StartValid,
+    query=upkeep.ValidateStartQuery,
+    degraded=upkeep.StartInvalid,
+)
+LOOKUP_NATIVE_SESSION = Operation(
+    routes.LOOKUP_NATIVE_SESSION, upkeep.NativeSessionFound, body=upkeep.FindNativeSession
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

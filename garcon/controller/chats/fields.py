@@ -22,7 +22,7 @@ from garcon.contract.catalogs import (
 from garcon.contract.chats import CommandBody
 from garcon.contract.ids import LOCAL, is_chat_id, is_executor_id
 from garcon.contract.limits import CLIENT_ID_BYTES, TITLE_BYTES
-from garcon.contract.messages import Presentation
+from garcon.contract.messages import Presentation, Style
 from garcon.errors import GarconError, validation
 
 NEW_SESSION = "New Session"
@@ -172,16 +172,21 @@ def presentation(value: dict[str, Any] | None) -> Presentation | None:
         wish = msgspec.convert(value, Presentation)
     except msgspec.ValidationError as error:
         raise validation(f"userMessagePresentation is malformed: {error}") from None
-    style = wish.presentation
-    colours = style.custom_style
-    if (style.style == "custom") != (colours is not UNSET):
-        raise validation("userMessagePresentation needs customStyle with the style custom only")
+    style(wish.presentation, "userMessagePresentation")
+    if wish.title is not UNSET and not _is_title_line(wish.title):
+        raise validation("userMessagePresentation has a title that is blank, long or not one line")
+    return wish
+
+
+def style(wish: Style, name: str) -> Style:
+    """Return a style whose colours, if it is to have any, are in order."""
+    colours = wish.custom_style
+    if (wish.style == "custom") != (colours is not UNSET):
+        raise validation(f"{name} needs customStyle with the style custom only")
     if colours is not UNSET and not (
         _COLOUR.fullmatch(colours.light_accent) and _COLOUR.fullmatch(colours.dark_accent)
     ):
-        raise validation("userMessagePresentation has a colour that is not #rrggbb in lower case")
-    if wish.title is not UNSET and not _is_title_line(wish.title):
-        raise validation("userMessagePresentation has a title that is blank, long or not one line")
+        raise validation(f"{name} has a colour that is not #rrggbb in lower case")
     return wish
 
 

@@ -73,6 +73,12 @@ def must_support_modes(entry: AgentEntry, permission_mode: str, thinking_mode: s
         raise _unfit(f"The agent {entry.id} has no reasoning effort {thinking_mode}.")
 
 
+def is_local(entry: AgentEntry, selection: Selection) -> bool | None:
+    """Whether a model runs on the executor's own machine; None for one that is not listed."""
+    listed = _listed(entry, selection)
+    return None if listed is None else listed.is_local is True
+
+
 def _listed(entry: AgentEntry, selection: Selection) -> Model | None:
     provider, endpoint = selection.api_provider_id, selection.model_endpoint_id
     for model in entry.models:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
@@ -35,9 +36,11 @@ class ProjectPaths:
             known = self._known[path] = (now, _is_inside(path, self._base))
         return known[1]
 
-    def keep_only(self, paths: set[str]) -> None:
-        """Forget what is known of other paths."""
-        self._known = {path: known for path, known in self._known.items() if path in paths}
+    def forget_beyond(self, count: int, paths: Callable[[], set[str]]) -> None:
+        """Once more than `count` paths are known, forget all but those that there are."""
+        if len(self._known) > count:
+            wanted = paths()
+            self._known = {path: known for path, known in self._known.items() if path in wanted}
 
 
 def _is_inside(path: str, base: str) -> bool:

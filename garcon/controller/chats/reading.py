@@ -1,17 +1,16 @@
-"""What is read of chats: the list, snapshots, pages, receipts.  Reading changes nothing (chats.md
+"""What is read of chats: snapshots, pages, receipts.  Reading changes nothing (chats.md
 5.14).
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from attrs import define
 from msgspec import structs
 from twisted.internet.defer import Deferred
 
 from garcon.contract.chats import (
-    ChatList,
     ChatSnapshot,
     History,
     HistoryComplete,
@@ -28,7 +27,7 @@ from garcon.contract.chats import (
 from garcon.contract.limits import PAGE_ROWS
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.registry import list_entry, snapshot_chat
+from garcon.controller.chats.registry import snapshot_chat
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call
@@ -43,21 +42,9 @@ PAGE, SNAPSHOT_ROWS = 20, 10
 
 @define(eq=False)
 class Readings:
-    """Serves the chat list, snapshots, messages and turn receipts."""
+    """Serves snapshots, messages and turn receipts."""
 
     _state: State
-
-    def list(self, call: Call[Any, None]) -> ChatList:
-        """List the chats whose project can be used."""
-        state = self._state
-        chats = state.registry.ordered()
-        state.paths.keep_only({chat.record.project_path for chat in chats})
-        sessions = [
-            list_entry(chat, state.phase(chat))
-            for chat in chats
-            if state.paths.is_listed(chat.record.executor_id, chat.record.project_path)
-        ]
-        return ChatList(sessions=sessions, total=len(sessions), last_selected_chat_id=None)
 
     async def messages(self, call: Call[MessagesQuery, None]) -> History | UnavailableHistory:
         """Read one page of messages, or say why they cannot be read."""

@@ -108,6 +108,13 @@ class Receipts:
         while len(self._settled) > SETTLED_KEPT:
             self._expire(next(iter(self._settled)))
 
+    def chat_deleted(self, chat_id: str, at: str) -> None:
+        """Whatever was still pending of a chat was interrupted by its deletion."""
+        of_it = [key for key in self._turns if key[0] == chat_id]
+        for key in of_it:
+            if self._turns[key].state == "pending":
+                self.settle(*key, "interrupted", at, reason="chat-deleted")
+
     def receipt(self, chat_id: str, turn_id: str) -> TurnReceipt:
         """Return a receipt as readers get it; 404 for an unknown turn, 410 for an expired one."""
         key = (chat_id, turn_id)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from garcon.contract.chats import (
@@ -18,16 +19,31 @@ from garcon.contract.chats import (
 )
 from garcon.controller.chats.chat import Chat, no_such_chat
 from garcon.controller.chats.fields import NEW_SESSION, first_line
-from garcon.store.records import OrderGroup
+from garcon.controller.chats.order import STEP, Order
+from garcon.store.records import ChatRecord, OrderGroup
 
-_GROUPS: dict[OrderGroup, int] = {"pinned": 0, "orphan": 1, "normal": 2, "archived": 3}
+_encode = msgspec.json.Encoder().encode
+
+
+@define
+class _Shown:
+    """A list entry, encoded, and everything it was made of."""
+
+    record: ChatRecord
+    last_activity_at: str | None
+    last_message: str
+    phase: Phase | None
+    body: bytes
 
 
 @define(eq=False)
 class Registry:
     """Every chat by its id."""
 
+    order: Order = field(factory=Order)
     _chats: dict[str, Chat] = field(factory=dict)
+    _ordered: list[Chat] | None = None
+    _shown: dict[str, _Shown] = field(factory=dict)
 
     def __len__(self) -> int:
         return len(self._chats)
@@ -36,11 +52,10 @@ class Registry:
         return list(self._chats.values())
 
     def ordered(self) -> list[Chat]:
-        """Return all chats as lists show them (chats.md 3.1)."""
-        # Two stable sorts: newest orphans first, equal ones by id.
-        by_age = sorted(self._chats.values(), key=lambda chat: chat.id)
-        by_age.sort(key=lambda chat: chat.record.created_at, reverse=True)
-        return sorted(by_age, key=_place)
+        """Return all chats as lists show them (chats.md 3.1); not to be changed."""
+        if self._ordered is None:
+            self._ordered = [self._chats[chat_id] for chat_id in self.order.ids()]
+        return self._ordered
 
     def find(self, chat_id: str) -> Chat | None:
         return self._chats.get(chat_id)
@@ -54,18 +69,43 @@ class Registry:
 
     def add(self, chat: Chat) -> None:
         self._chats[chat.id] = chat
+        self.order.put(chat.record)
+        self._ordered = None
 
     def remove(self, chat_id: str) -> None:
         self._chats.pop(chat_id, None)
+        self._shown.pop(chat_id, None)
+        self.order.drop(chat_id)
+        self._ordered = None
+
+    def place(self, chat: Chat, group: OrderGroup, position: int) -> None:
+        """Move a chat, in memory only."""
+        chat.set(order_group=group, position=position)
+        self.order.put(chat.record)
+        self._ordered = None
 
     def top(self, group: OrderGroup) -> int:
-        """Return the position that puts a chat before all others of its group."""
-        placed = [
-            chat.record.position
-            for chat in self._chats.values()
-            if chat.record.order_group == group
-        ]
-        return min(placed, default=1) - 1
+        """Return the position that puts a new chat before all others of its group."""
+        position = self.order.position(self.order.top(group))
+        return STEP if position is None else position
+
+    def entry(self, chat: Chat, phase: Phase | None) -> bytes:
+        """Return what the chat list shows of a chat as JSON, which is made once for each change."""
+        known = self._shown.get(chat.id)
+        if (
+            known is not None
+            and known.record is chat.record
+            and known.last_activity_at is chat.last_activity_at
+            and known.last_message is chat.last_message
+            and known.phase == phase
+        ):
+            return known.body
+        body = _encode(list_entry(chat, phase))
+        if self._chats.get(chat.id) is chat:
+            self._shown[chat.id] = _Shown(
+                chat.record, chat.last_activity_at, chat.last_message, phase, body
+            )
+        return body
 
 
 def title(chat: Chat) -> str:
@@ -134,8 +174,3 @@ def snapshot_chat(chat: Chat) -> SnapshotChat:
         ),
         parent_chat=chat.parent(),
     )
-
-
-def _place(chat: Chat) -> tuple[int, int]:
-    group = chat.record.order_group
-    return _GROUPS[group], 0 if group == "orphan" else chat.record.position

@@ -13,10 +13,11 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from garcon.contract import operations
+from garcon.controller.chats import upkeep
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.lanes import Lanes
-from garcon.controller.chats.naming import Names
+from garcon.controller.chats.moves import PinsAt
 from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.permissions import Permissions
 from garcon.controller.chats.reading import Readings
@@ -60,6 +61,10 @@ class Chats:
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = Tasks()
+        self.pins_at: Callable[[], PinsAt] = lambda: "top"
+        """Where a chat goes that is pinned (`ui.pinnedInsertPosition`); whoever keeps the settings
+        says so.
+        """
         self._state = State(
             store=store,
             executors=executors,
@@ -83,7 +88,6 @@ class Chats:
         """Serve the chats' operations."""
         state = self._state
         readings = Readings(state)
-        handlers.register(operations.LIST_CHATS, readings.list)
         handlers.register(operations.MESSAGES, readings.messages)
         handlers.register(operations.SNAPSHOT, readings.snapshot)
         handlers.register(operations.TURN_RECEIPT, readings.receipt)
@@ -92,7 +96,11 @@ class Chats:
         handlers.register(operations.STOP_CHAT, Stops(state).stop)
         decisions = Permissions(state, Lanes(self._tasks))
         handlers.register(operations.PERMISSION_DECISION, decisions.decide)
-        handlers.register(operations.SESSION_NAME, Names(state).name)
+        upkeep.register(handlers, state, lambda: self.pins_at())
+
+    def pinned_ids(self) -> list[str]:
+        """Return the ids of the pinned chats, in order (`pinnedChatIds` of the settings)."""
+        return self._state.registry.order.of("pinned")
 
     def running_on(self, executor_id: str) -> list[str]:
         """Return the ids of this executor's chats that have a turn, admitted or running."""

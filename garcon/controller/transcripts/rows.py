@@ -21,6 +21,7 @@ from garcon.contract.messages import (
     PermissionResolved,
     Presentation,
     ProviderRow,
+    RowDetail,
     Style,
     TranscriptNotice,
     UserMessage,
@@ -32,6 +33,7 @@ from garcon.store.records import Row, RowKind
 
 _encode = msgspec.json.Encoder().encode
 _decode_message = msgspec.json.Decoder(ChatMessage).decode
+_decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
 _ERROR = b'{"type":"error"'
 """How every error row's JSON begins: msgspec writes the tag first."""
 
@@ -66,6 +68,15 @@ class Input(Struct, frozen=True, rename="camel", kw_only=True):
     @property
     def attached(self) -> list[Image]:
         return self.images or []
+
+
+class _Unreadable(Struct, frozen=True, rename="camel", kw_only=True):
+    """A chat row that asks to be shown in a way nobody knows."""
+
+    timestamp: str
+    content: str
+    detail: RowDetail
+    title: Any = UNSET
 
 
 class Session(Struct, frozen=True, rename="camel"):
@@ -148,10 +159,38 @@ def shown(view_id: str, row: Row) -> TranscriptMessage | None:
         return None
     if row.kind == "user-input":
         return TranscriptMessage(ordinal=row.ordinal, message=_user_message(input_of(view_id, row)))
+    placed = chat_row_message(view_id, row)
+    if placed is not None:
+        return TranscriptMessage(ordinal=row.ordinal, message=placed)
     try:
         return TranscriptMessage(ordinal=row.ordinal, message=_decode_message(row.payload))
     except msgspec.DecodeError as error:
         raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+
+
+def chat_row_message(view_id: str, row: Row) -> ErrorMessage | TranscriptNotice | None:
+    """Return what a chat row shows, None for any other row; with an unreadable presentation it is
+    an expanded notice.
+    """
+    if row.kind != "notice" or row.client_message_id is None:
+        return None
+    try:
+        return _decode_notice(row.payload)
+    except msgspec.DecodeError:
+        pass
+    try:
+        stored = msgspec.json.decode(row.payload, type=_Unreadable)
+    except msgspec.DecodeError as error:
+        raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+    return TranscriptNotice(
+        timestamp=stored.timestamp,
+        content=stored.content,
+        detail=stored.detail,
+        title=stored.title if isinstance(stored.title, str) else UNSET,
+        presentation=Style(style="notice"),
+        body_disclosure="expanded",
+        format="plain",
+    )
 
 
 def displayed(row: Row) -> ShownRow | None:

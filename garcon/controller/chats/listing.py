@@ -1,0 +1,52 @@
+"""The chat list, and the chat that was last looked at (chats.md 3.1, 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from attrs import define
+
+from garcon.contract.upkeep import SelectChat, SelectedChat
+from garcon.controller.chats import fields
+from garcon.controller.chats.state import State
+from garcon.controller.handlers import Call
+
+
+@define(eq=False)
+class Lists:
+    """Serves ``GET /chats`` and ``PUT /chats/last-selected``."""
+
+    _state: State
+    _selected: str | None = None
+
+    def list(self, call: Call[Any, None]) -> msgspec.Raw:
+        """List the chats whose project can be used; the body is joined from entries that are made
+        once for each change.
+        """
+        state = self._state
+        chats = state.registry.ordered()
+        state.paths.forget_beyond(len(chats), lambda: {c.record.project_path for c in chats})
+        selected, is_listed, entry = None, state.paths.is_listed, state.registry.entry
+        entries = []
+        for chat in chats:
+            record = chat.record
+            if is_listed(record.executor_id, record.project_path):
+                entries.append(entry(chat, None if chat.turn is None else state.phase(chat)))
+                if chat.id == self._selected:
+                    selected = chat.id
+        if self._selected is not None and state.registry.find(self._selected) is None:
+            self._selected = None
+        tail = b'],"total":%d,"lastSelectedChatId":%s}' % (
+            len(entries),
+            msgspec.json.encode(selected),
+        )
+        return msgspec.Raw(b'{"sessions":[' + b",".join(entries) + tail)
+
+    def select(self, call: Call[Any, SelectChat]) -> SelectedChat:
+        """Remember the chat that was last looked at, or that there is none.  In memory only."""
+        chat_id = call.body.chat_id
+        if chat_id is not None:
+            chat_id = self._state.registry.get(fields.required(chat_id, "chatId")).id
+        self._selected = chat_id
+        return SelectedChat(last_selected_chat_id=chat_id)
