@@ -76,7 +76,12 @@ class Commits:
         return few or self._is_closed
 
     def add(self, draft: Draft, durable: Durable | None = None, touch: Touch | None = None) -> None:
-        """Queue a row; `durable` is called with it once it is kept.  `go` sets it on its way."""
+        """Queue a row; `durable` is called with it once it is kept.  `go` sets it on its way.
+
+        Nothing is queued any more once this is closed.
+        """
+        if self._is_closed:
+            return
         self._pending.append(_Pending(draft, durable, touch))
         self._bytes += len(draft.payload)
 

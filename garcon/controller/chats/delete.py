@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from attrs import define
 
 from garcon.contract.events import SessionDeleted, SessionStopped
@@ -53,10 +55,7 @@ class Deletions:
             await turn.settled()
         else:
             turn.stop_reason = "chat-deleted"
-            outcome = await turn.interrupt()
-            self._state.publish(
-                SessionStopped(chat_id=chat.id, outcome=outcome, intent="chat-deletion")
-            )
+            await turn.interrupt(lambda outcome: self._stopped(chat, outcome))
         if not turn.is_settled:
             turn.stop_reason = "user-stop"
             raise GarconError(
@@ -66,6 +65,11 @@ class Deletions:
                 retryable=True,
             )
         turn.forget()
+
+    def _stopped(self, chat: Chat, outcome: Literal["interrupt-requested", "failed"]) -> None:
+        self._state.publish(
+            SessionStopped(chat_id=chat.id, outcome=outcome, intent="chat-deletion")
+        )
 
     async def _remove(self, chat: Chat) -> None:
         """Take the chat out of the store and then out of memory.
