@@ -9,6 +9,11 @@ from msgspec import UNSET, Struct, UnsetType, field
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.providers import Provider
 
+DISCOVERY_FAILED = "MODEL_DISCOVERY_FAILED"
+"""The code with which an agent's entry fails when its models have to be looked up and that failed
+(control.md A.1).
+"""
+
 
 class Catalog(Struct, frozen=True, rename="camel"):
     """The agents of one executor, and the profiles that are assigned to it."""

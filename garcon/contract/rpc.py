@@ -12,8 +12,15 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.executors import CliContext
+from garcon.contract.providers import (
+    Discovered,
+    DiscoverModels,
+    ResolveCredential,
+    ResolvedEndpoint,
+)
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -67,6 +74,12 @@ class AgentQuery(Struct, frozen=True, rename="camel"):
 
 class CatalogSnapshot(Struct, frozen=True, rename="camel"):
     agents: list[AgentEntry]
+
+
+class AuthStatuses(Struct, frozen=True, rename="camel"):
+    """By agent id."""
+
+    agents: dict[str, AgentAuth]
 
 
 class PathQuery(Struct, frozen=True, rename="camel"):
@@ -233,6 +246,16 @@ RUNNING = Method("execution.runningSessions", Nothing, RunningSessions)
 CAPTURE_STEERING = Method("steering.captureTarget", RunQuery, SteerCapture, deadline=20.0)
 STEER = Method("steering.steer", Steer, Steered, deadline=20.0)
 RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)
+AUTH_STATUS = Method("auth.status", AgentQuery, AuthStatuses)
+DISCOVER_MODELS = Method("apiProviders.discoverModels", DiscoverModels, Discovered, deadline=60.0)
+RESOLVE_CREDENTIAL = Method(
+    "credentials.resolve",
+    ResolveCredential,
+    ResolvedEndpoint,
+    continuity=Continuity.SESSION,
+    served_by="controller",
+    deadline=20.0,
+)
 CLI_DESCRIBE = Method(
     "controllerCli.describe",
     None,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attrs import define
 from msgspec import structs
@@ -28,8 +28,10 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.limits import LAUNCH_WAIT, RUN_EVENT, SESSIONS
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -50,6 +52,7 @@ from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
+from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentSession,
@@ -58,6 +61,9 @@ from garcon.runtime.interfaces import (
     IRunSink,
 )
 from garcon.runtime.runs import Run
+
+if TYPE_CHECKING:
+    from garcon.runtime.discovery import ModelDiscovery
 
 IDLE_TIME = 600.0
 STEERS_WAITING = 64
@@ -130,15 +136,17 @@ class LocalRuntime:
         *,
         idle_time: float = IDLE_TIME,
         sessions: int = SESSIONS,
+        discovery: ModelDiscovery | None = None,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
         self._instance_id = instance_id
         self._base = project_base
         self._environment = child_environment(environment, role, config_dir)
-        self._agents = {agent.id: agent for agent in agents}
+        self._agents = InstalledAgents(agents)
         self._idle_time = idle_time
         self._limit = sessions
+        self._discovery = discovery
         self._runs: dict[str, Run] = {}
         self._chats: dict[str, Run] = {}
         """The run of each chat that has one, launching included."""
@@ -163,13 +171,12 @@ class LocalRuntime:
     @returns_deferred
     async def catalog(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
         """List the installed agents, or the one named."""
-        if agent_id is not None and agent_id not in self._agents:
-            raise self._unsupported(agent_id)
-        wanted = list(self._agents.values()) if agent_id is None else [self._agents[agent_id]]
-        entries = [entry for agent in wanted if (entry := await agent.entry()) is not None]
-        if agent_id is not None and not entries:
-            raise self._unsupported(agent_id)
-        return tuple(entries)
+        return await self._agents.entries(agent_id)
+
+    @returns_deferred
+    async def auth(self, agent_id: str | None) -> Mapping[str, AgentAuth]:
+        """Ask the installed agents for their accounts."""
+        return await self._agents.auth(agent_id, self._environment)
 
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         """Resolve a project directory inside the base; the file system is asked in a thread."""
@@ -178,6 +185,13 @@ class LocalRuntime:
             self._reactor, pool, projects.inspect, path, self._base
         )
         return d
+
+    def discover_models(self, wanted: DiscoverModels) -> Deferred[Discovered]:
+        """Ask an endpoint for its models."""
+        if self._discovery is None:
+            text = "This executor asks no endpoints for their models."
+            return fail(GarconError("OPERATION_UNSUPPORTED", text, status=422))
+        return self._discovery.discover(wanted)
 
     def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
         """Admit a run and begin its agent's process, waiting at most `LAUNCH_WAIT` for it."""
@@ -316,13 +330,13 @@ class LocalRuntime:
                 "SESSION_BUSY", "A turn of this chat is running.", status=409, retryable=True
             )
         if launch.agent_id not in self._agents:
-            raise self._unsupported(launch.agent_id)
+            raise self._agents.unsupported(launch.agent_id)
 
     async def _begin(self, run: Run) -> None:
         launch = run.launch
         agent = self._agents[launch.agent_id]
         if await agent.entry() is None:
-            raise self._unsupported(launch.agent_id)
+            raise self._agents.unsupported(launch.agent_id)
         slot = self._slots.get(launch.chat_id)
         if slot is not None and not slot.suits(launch):
             await self._close(launch.chat_id)
@@ -397,11 +411,6 @@ class LocalRuntime:
         return over
 
     # -- errors
-
-    def _unsupported(self, agent_id: str) -> GarconError:
-        known = ", ".join(sorted(self._agents)) or "none"
-        text = f"The agent {agent_id!r} is not available here. Known agents: {known}."
-        return GarconError("UNSUPPORTED_AGENT", text, status=400)
 
     def _launch_error(self, run: Run, f: Failure) -> BaseException:
         if run.stopped:

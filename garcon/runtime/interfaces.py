@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
-from garcon.contract.providers import ResolvedEndpoint
+from garcon.contract.providers import Discovered, DiscoverModels, ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -57,9 +58,19 @@ class IExecutorRuntime(Interface):
     def catalog(agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
         """List its agents, or the one named; an unknown one fails with ``UNSUPPORTED_AGENT``."""
 
+    def auth(agent_id: str | None) -> Deferred[Mapping[str, AgentAuth]]:
+        """Say of each installed agent, or of the one named, whether it can reach its own models;
+        an unknown one fails with ``UNSUPPORTED_AGENT``.
+        """
+
     def inspect_project(path: str) -> Deferred[ProjectInspection]:
         """Resolve a project directory inside the executor's base (``PROJECT_PATH_OUTSIDE_BASE``
         403, ``PROJECT_PATH_NOT_FOUND`` 404, ``PROJECT_PATH_NOT_DIRECTORY`` 400).
+        """
+
+    def discover_models(wanted: DiscoverModels) -> Deferred[Discovered]:
+        """Ask an endpoint for its models, from this executor's place in the network; one that
+        fails is an answer too.
         """
 
     def launch(launch: Launch, sink: IRunSink) -> Deferred[Launched]:
@@ -86,6 +97,15 @@ class IExecutorRuntime(Interface):
 
     def running() -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
+
+
+class IAgentAuth(Interface):
+    """An agent with an account of its own."""
+
+    def auth(environment: Mapping[str, str]) -> Deferred[AgentAuth]:
+        """Say whether it is signed in; its processes get `environment`.  Never fails but by
+        cancellation, and is bounded in time.
+        """
 
 
 class ICredentials(Interface):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
 from garcon.contract.executors import ExecutorSnapshot
 from garcon.contract.messages import AssistantMessage, BashToolUse
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -122,6 +125,11 @@ class FakeRuntime:
     """What the next steers meet; delivered where nothing is prepared."""
     reads: list[Deferred[Any]] = field(factory=list)
     """What the next catalog and inspection meet; answered at once where nothing is prepared."""
+    accounts: dict[str, AgentAuth] = field(factory=dict)
+    """Of agents that have one; the others need none."""
+    discoveries: list[DiscoverModels] = field(factory=list)
+    discovered: Discovered = field(factory=lambda: Discovered(success=True))
+    """What every endpoint answers."""
     launch_error: Exception | None = None
     cancelled_launch: Exception | None = None
     """How a cancelled launch fails, where it is not as cancelled."""
@@ -150,6 +158,14 @@ class FakeRuntime:
             return fail(GarconError("UNSUPPORTED_AGENT", f"no agent {agent_id}"))
         return succeed(found)
 
+    def auth(self, agent_id: str | None) -> Deferred[Mapping[str, AgentAuth]]:
+        plain = AgentAuth(authenticated=True)
+
+        def told(entries: tuple[AgentEntry, ...]) -> Mapping[str, AgentAuth]:
+            return {one.id: self.accounts.get(one.id, plain) for one in entries}
+
+        return self.catalog(agent_id).addCallback(told)
+
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         if self.reads:
             return self.reads.pop(0)
@@ -158,6 +174,10 @@ class FakeRuntime:
         if path.endswith("/missing"):
             return fail(GarconError("PROJECT_PATH_NOT_FOUND", "no such directory", status=404))
         return succeed(ProjectInspection(path, path))
+
+    def discover_models(self, wanted: DiscoverModels) -> Deferred[Discovered]:
+        self.discoveries.append(wanted)
+        return succeed(self.discovered)
 
     def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
         if self.launch_error is not None:

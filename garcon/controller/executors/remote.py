@@ -13,7 +13,7 @@ then counts as launched, and what became of it is told by the worker when it is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -23,8 +23,10 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract import rpc
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.limits import PRODUCER_WINDOW_BYTES, PRODUCER_WINDOW_FRAMES
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
@@ -210,9 +212,19 @@ class RemoteRuntime:
         return tuple(snapshot.agents)
 
     @returns_deferred
+    async def auth(self, agent_id: str | None) -> Mapping[str, AgentAuth]:
+        statuses: rpc.AuthStatuses = await self._read(rpc.AUTH_STATUS, rpc.AgentQuery(agent_id))
+        return statuses.agents
+
+    @returns_deferred
     async def inspect_project(self, path: str) -> ProjectInspection:
         inspection: ProjectInspection = await self._read(rpc.INSPECT_PROJECT, rpc.PathQuery(path))
         return inspection
+
+    @returns_deferred
+    async def discover_models(self, wanted: DiscoverModels) -> Discovered:
+        discovered: Discovered = await self._read(rpc.DISCOVER_MODELS, wanted)
+        return discovered
 
     @returns_deferred
     async def abort(self, run_id: str) -> bool:

@@ -11,6 +11,7 @@ from uuid import uuid4
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import (
     PERMISSION_MODES,
     THINKING_MODES,
@@ -21,10 +22,12 @@ from garcon.contract.catalogs import (
     ThinkingMode,
 )
 from garcon.contract.runs import Launch
+from garcon.runtime.agents import claude_auth
 from garcon.runtime.agents.claude_protocol import MODES, ClaudeConversation
 from garcon.runtime.agents.conversation import Invocation
+from garcon.runtime.agents.question import ask_program
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.interfaces import IAgent, IAgentSession
+from garcon.runtime.interfaces import IAgent, IAgentAuth, IAgentSession
 
 MODELS = (("opus", "Opus"), ("sonnet", "Sonnet"), ("haiku", "Haiku"), ("fable", "Fable"))
 EFFORTS: dict[ThinkingMode, str | None] = {
@@ -54,7 +57,7 @@ _FLAGS = (
 )
 
 
-@implementer(IAgent)
+@implementer(IAgent, IAgentAuth)
 class ClaudeAgent:
     """Found by ``CLAUDE_BINARY``, else as ``claude`` on the path; absent from the catalog where
     there is none.
@@ -92,6 +95,12 @@ class ClaudeAgent:
                 ],
             )
         )
+
+    def auth(self, environment: Mapping[str, str]) -> Deferred[AgentAuth]:
+        """Ask Claude Code for its account."""
+        command = [self._program, *claude_auth.COMMAND]
+        d = ask_program(self._reactor, command, environment, claude_auth.TIME)
+        return d.addCallback(claude_auth.read_status)
 
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""

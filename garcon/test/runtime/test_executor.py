@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -107,9 +107,13 @@ class HandAgent:
     slow: bool = False
     sessions: list[HandSession] = field(factory=list)
     environments: list[Mapping[str, str]] = field(factory=list)
+    trouble: Exception | None = None
+    """Why it cannot say what it offers."""
 
     def entry(self) -> Deferred[AgentEntry | None]:
         """An entry while it is installed."""
+        if self.trouble is not None:
+            return fail(self.trouble)
         if not self.installed:
             return succeed(None)
         return succeed(
@@ -167,6 +171,35 @@ class RuntimeCase(SynchronousTestCase):
         error = self.failureResultOf(d, GarconError).value
         assert isinstance(error, GarconError)
         return error
+
+
+class Catalogues(RuntimeCase):
+    """What the agents offer, together and each for itself."""
+
+    def test_an_agent_that_cannot_tell_its_models_is_shown_without_any(self) -> None:
+        """The others are shown as ever, and a known one keeps its name (control.md A.2)."""
+        for known in (False, True):
+            if known:
+                self.agent.trouble = None
+                self.successResultOf(self.runtime.catalog(None))
+            self.agent.trouble = ValueError("broken")
+            [entry, other] = self.successResultOf(self.runtime.catalog(None))
+            self.assertEqual((entry.id, entry.label), ("hand", "Hand" if known else "hand"))
+            self.assertEqual((entry.models, entry.default_model), ([], ""))
+            self.assertFalse(entry.requires_strict_model_discovery)
+            self.assertIsNone(entry.generation)
+            self.assertEqual(other.default_model, "m")
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 2)
+
+    def test_one_agent_alone_says_why_it_cannot_tell(self) -> None:
+        """As far as that is for others to hear."""
+        self.agent.trouble = GarconError("MODEL_DISCOVERY_FAILED", "no answer", status=503)
+        error = self.refusal(self.runtime.catalog("hand"))
+        self.assertEqual((error.code, error.text), ("MODEL_DISCOVERY_FAILED", "no answer"))
+        self.agent.trouble = ValueError("broken")
+        [entry] = self.successResultOf(self.runtime.catalog("hand"))
+        self.assertEqual(entry.models, [])
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
 
 class Launching(RuntimeCase):

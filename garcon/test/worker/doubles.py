@@ -4,6 +4,7 @@ gives.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import define, field
@@ -11,7 +12,9 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
+from garcon.contract.providers import Discovered, DiscoverModels, EndpointModel
 from garcon.contract.rpc import Lane, Method
 from garcon.contract.runs import (
     Delivery,
@@ -102,6 +105,7 @@ class HeldRuntime:
         self.delivery: Delivery = "confirmed"
         self.steers: list[Steer] = []
         self.cancelled_launches = 0
+        self.discoveries: list[DiscoverModels] = []
 
     def describe(self) -> Deferred[ExecutorDescription]:
         """Describe nothing in particular."""
@@ -110,6 +114,15 @@ class HeldRuntime:
     def catalog(self, agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
         """Offer no agent."""
         return succeed(())
+
+    def auth(self, agent_id: str | None) -> Deferred[Mapping[str, AgentAuth]]:
+        """Have no accounts."""
+        return succeed({})
+
+    def discover_models(self, wanted: DiscoverModels) -> Deferred[Discovered]:
+        """Find one model everywhere."""
+        self.discoveries.append(wanted)
+        return succeed(Discovered(success=True, models=[EndpointModel("m", "M")]))
 
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         """Take every path for a project."""

@@ -4,6 +4,7 @@ and write down in the ledger what really happened.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +14,10 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.messages import BashToolUse
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.rpc import METHODS, Continuity, Lane, Method
 from garcon.contract.runs import (
     Delivery,
@@ -159,6 +162,12 @@ class Machine:
 
     def catalog(self, agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
         return succeed(())
+
+    def auth(self, agent_id: str | None) -> Deferred[Mapping[str, AgentAuth]]:
+        return succeed({})
+
+    def discover_models(self, wanted: DiscoverModels) -> Deferred[Discovered]:
+        return succeed(Discovered(success=True))
 
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         return succeed(ProjectInspection(path, path))

@@ -11,6 +11,7 @@ from attrs import define
 from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import rpc
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.runs import (
     ExecutorDescription,
     Launch,
@@ -43,6 +44,8 @@ class Methods:
             (rpc.DESCRIBE, self.describe),
             (rpc.CATALOG, self.catalog),
             (rpc.INSPECT_PROJECT, self.inspect_project),
+            (rpc.AUTH_STATUS, self.auth_status),
+            (rpc.DISCOVER_MODELS, self.discover_models),
             (rpc.BIND, self.bind),
             (rpc.PRODUCERS_RESUME, self.resume),
             (rpc.CLOSE_BINDING, self.close_binding),
@@ -71,6 +74,17 @@ class Methods:
     ) -> Deferred[ProjectInspection]:
         """Resolve a project directory of this machine."""
         return self._runtime.inspect_project(request.path)
+
+    @returns_deferred
+    async def auth_status(self, request: rpc.AgentQuery, context: CallContext) -> rpc.AuthStatuses:
+        """Say which agents of this machine are signed in."""
+        return rpc.AuthStatuses(dict(await self._runtime.auth(request.agent_id)))
+
+    def discover_models(
+        self, request: DiscoverModels, context: CallContext
+    ) -> Deferred[Discovered]:
+        """Ask an endpoint for its models, from this machine."""
+        return self._runtime.discover_models(request)
 
     @returns_deferred
     async def bind(self, request: rpc.BindingQuery, context: CallContext) -> rpc.Nothing:

@@ -1,0 +1,128 @@
+"""Short questions to programs, with real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import TestCase
+
+from garcon.contract.agents import AgentAuth
+from garcon.runtime.agents.question import OUTPUT, ask_program
+from garcon.testing.local_runtimes import ClaudeRuntimeCase, RuntimeCase, runs
+
+SLEEPER = "import os, time; open({path!r}, 'w').write(str(os.getpid())); time.sleep(90)"
+"""A program that says who it is, and stays."""
+
+
+class QuestionTests(TestCase):
+    """What comes of one question."""
+
+    timeout = 60
+
+    def ask(self, source: str, seconds: float = 30.0, **variables: str) -> Deferred[bytes | None]:
+        """Ask a Python program."""
+        command = [sys.executable, "-I", "-S", "-c", source]
+        return ask_program(reactor, command, variables, seconds)
+
+    async def test_what_it_prints_is_the_answer(self) -> None:
+        """Whatever its exit status; it gets just the environment that was given and no input."""
+        source = "import os, sys; print(os.environ['A'], repr(sys.stdin.read())); sys.exit(3)"
+        self.assertEqual(await self.ask(source, A="b"), b"b ''\n")
+
+    async def test_a_program_that_is_not_there(self) -> None:
+        """Says nothing."""
+        self.assertIsNone(await ask_program(reactor, ["no-such-program"], {"PATH": "/bin"}, 1.0))
+
+    async def test_too_much_output(self) -> None:
+        """So many bytes are taken, and the program is ended."""
+        for size in (OUTPUT, OUTPUT + 1):
+            answer = await self.ask(f"print('x' * {size}, end='', flush=True)")
+            self.assertEqual(len(answer or b""), OUTPUT)
+        endless = await self.ask("while True: print('x' * 1000)")
+        self.assertEqual(len(endless or b""), OUTPUT)
+
+    async def assert_gone(self, path: Path) -> None:
+        """Assert that the process which wrote its id there has ended."""
+        for _ in range(200):
+            if not runs(int(path.read_text())):
+                return
+            await deferLater(reactor, 0.02)
+        self.fail("it still runs")
+
+    async def test_time_is_over(self) -> None:
+        """Then there is no answer, and no program."""
+        path = Path(self.mktemp()).resolve()
+        source = SLEEPER.format(path=str(path))
+        self.assertIsNone(await self.ask(source, 4.0))
+        await self.assert_gone(path)
+
+    async def test_nobody_waits_any_more(self) -> None:
+        """The program is ended."""
+        path = Path(self.mktemp()).resolve()
+        source = SLEEPER.format(path=str(path))
+        asking = self.ask(source)
+        while not path.exists() or not path.read_text():
+            await deferLater(reactor, 0.02)
+        asking.cancel()
+        await self.assertFailure(asking, CancelledError)
+        await self.assert_gone(path)
+
+
+class AccountTests(RuntimeCase):
+    """What the runtime says of its agents' accounts."""
+
+    def program(self, source: str) -> str:
+        """Write a program that stands for Claude Code."""
+        path = self.project / "claude"
+        path.write_text(f"#!{sys.executable} -IS\n{source}\n")
+        path.chmod(0o755)
+        return str(path)
+
+    async def test_an_agent_is_asked_for_its_account(self) -> None:
+        """One without an account needs none."""
+        source = "import sys; assert sys.argv[1:] == ['auth', 'status', '--json']"
+        self.environment["CLAUDE_BINARY"] = self.program(
+            f"{source}; print('{{\"loggedIn\": true}}')"
+        )
+        runtime = self.a_runtime()
+        found = await runtime.auth(None)
+        self.assertEqual(
+            dict(found),
+            {
+                "claude": AgentAuth(True, False, "Signed in", "agent"),
+                "scripted": AgentAuth(True, False, "", "none"),
+            },
+        )
+        self.assertEqual(set(await runtime.auth("scripted")), {"scripted"})
+
+    async def test_a_program_that_fails_is_not_signed_in(self) -> None:
+        """And nothing else suffers."""
+        self.environment["CLAUDE_BINARY"] = self.program("raise SystemExit('no')")
+        found = await self.a_runtime().auth(None)
+        self.assertEqual(
+            {name: status.authenticated for name, status in found.items()},
+            {"claude": False, "scripted": True},
+        )
+
+
+class ClaudeAccountTests(ClaudeRuntimeCase):
+    """The real Claude Code's answer."""
+
+    async def test_claude_code_says_whether_it_is_signed_in(self) -> None:
+        """By the key in its environment, or not at all."""
+        runtime: Any = self.a_runtime()
+        self.assertEqual(
+            (await runtime.auth("claude"))["claude"],
+            AgentAuth(True, False, "ANTHROPIC_API_KEY", "agent"),
+        )
+        without = {**self.environment, "HOME": os.path.join(self.project, "empty")}
+        del without["ANTHROPIC_API_KEY"], without["CLAUDE_CONFIG_DIR"]
+        os.makedirs(without["HOME"])
+        self.environment = without
+        self.assertFalse((await self.a_runtime().auth("claude"))["claude"].authenticated)
