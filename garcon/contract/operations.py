@@ -18,6 +18,7 @@ from garcon.contract import (
     chats,
     diagnostics,
     executors,
+    queue_commands,
     routes,
     settings,
     upkeep,
@@ -94,6 +95,34 @@ TURN_RECEIPT = Operation(
 START_CHAT = Operation(routes.START_CHAT, chats.StartAccepted, body=chats.StartChat, status=202)
 RUN_CHAT = Operation(routes.RUN_CHAT, chats.RunAccepted, body=chats.RunChat, status=202)
 STOP_CHAT = Operation(routes.STOP_CHAT, chats.StopAccepted, body=chats.StopChat)
+INTERRUPT_AND_SEND = Operation(routes.INTERRUPT_AND_SEND, chats.StopAccepted, body=chats.StopChat)
+READ_QUEUE = Operation(
+    routes.READ_QUEUE, queue_commands.ChatControl, query=queue_commands.QueueQuery
+)
+CREATE_ENTRY = Operation(
+    routes.CREATE_ENTRY,
+    queue_commands.EntryAccepted,
+    body=queue_commands.CreateEntry,
+    status=202,
+)
+REPLACE_ENTRY = Operation(
+    routes.REPLACE_ENTRY, queue_commands.EntryAccepted, body=queue_commands.ReplaceEntry
+)
+DELETE_ENTRY = Operation(
+    routes.DELETE_ENTRY, queue_commands.EntryAccepted, body=queue_commands.DeleteEntry
+)
+MOVE_ENTRY = Operation(
+    routes.MOVE_ENTRY, queue_commands.EntryAccepted, body=queue_commands.MoveEntry
+)
+PAUSE_QUEUE = Operation(
+    routes.PAUSE_QUEUE, queue_commands.ChatControl, body=queue_commands.HoldQueue
+)
+RESUME_QUEUE = Operation(
+    routes.RESUME_QUEUE, queue_commands.ChatControl, body=queue_commands.ResumeQueue
+)
+CLEAR_QUEUE = Operation(
+    routes.CLEAR_QUEUE, queue_commands.ChatControl, body=queue_commands.HoldQueue
+)
 PERMISSION_DECISION = Operation(
     routes.PERMISSION_DECISION, chats.CommandAccepted, body=chats.DecidePermission
 )

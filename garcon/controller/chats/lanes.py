@@ -34,10 +34,12 @@ class Lanes:
     _locks: dict[str, DeferredLock] = field(factory=dict)
 
     @returns_deferred
-    async def run(self, chat_id: str, work: Work[T]) -> T:
-        """Run `work` in its turn and fire with what it returns or raises."""
+    async def run(self, chat_id: str, work: Work[T], *, is_bounded: bool = True) -> T:
+        """Run `work` in its turn and fire with what it returns or raises.  What is no client's
+        command, and bounded by itself, may wait beyond the bound.
+        """
         lock = self._locks.setdefault(chat_id, DeferredLock())
-        if len(lock.waiting) >= WAITING:
+        if is_bounded and len(lock.waiting) >= WAITING:
             raise GarconError(
                 "SESSION_BUSY", "Too many commands wait for this chat.", status=409, retryable=True
             )

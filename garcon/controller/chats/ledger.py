@@ -115,6 +115,18 @@ class Ledger:
         self._types.pop((key[1], key[2]), None)
 
 
+def failed_again(error: GarconError) -> GarconError:
+    """Return the error of a command that failed, for one more caller."""
+    return GarconError(
+        error.code,
+        error.text,
+        status=error.status,
+        retryable=error.retryable,
+        details=error.details,
+        extra=dict(error.extra),
+    )
+
+
 def conflict(text: str) -> GarconError:
     """``IDEMPOTENCY_CONFLICT``: an identity was used again with other content."""
     return GarconError("IDEMPOTENCY_CONFLICT", text, status=409)

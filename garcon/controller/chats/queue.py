@@ -47,6 +47,9 @@ class Entry:
     updated_at: str
     revision: int = 1
 
+    def created(self, at: str) -> Entry:
+        return evolve(self, created_at=at, updated_at=at)
+
     def shown(self) -> QueueEntry:
         return QueueEntry(
             id=self.id,

@@ -16,10 +16,12 @@ from garcon.contract import operations
 from garcon.controller.chats import upkeep
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.draining import Draining
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.moves import PinsAt
 from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.permissions import Permissions
+from garcon.controller.chats.queues import Queues
 from garcon.controller.chats.reading import Readings
 from garcon.controller.chats.run import Runs
 from garcon.controller.chats.start import Starts
@@ -77,6 +79,8 @@ class Chats:
             lanes=Lanes(self._tasks),
             publisher=publisher or Publisher(),
         )
+        self._draining = Draining(self._state)
+        self._state.drain = self._draining.wanted
 
     @returns_deferred
     async def load(self) -> None:
@@ -93,10 +97,27 @@ class Chats:
         handlers.register(operations.TURN_RECEIPT, readings.receipt)
         handlers.register(operations.START_CHAT, Starts(state).start)
         handlers.register(operations.RUN_CHAT, Runs(state).run)
-        handlers.register(operations.STOP_CHAT, Stops(state).stop)
         decisions = Permissions(state, Lanes(self._tasks))
         handlers.register(operations.PERMISSION_DECISION, decisions.decide)
+        self._register_control(handlers)
         upkeep.register(handlers, state, lambda: self.pins_at())
+
+    def _register_control(self, handlers: Handlers) -> None:
+        """Serve what stops turns, and what waits for them to end."""
+        stops, queues = Stops(self._state), Queues(self._state)
+        for operation, handler in (
+            (operations.STOP_CHAT, stops.stop),
+            (operations.INTERRUPT_AND_SEND, stops.interrupt_and_send),
+            (operations.READ_QUEUE, queues.read),
+            (operations.CREATE_ENTRY, queues.create),
+            (operations.REPLACE_ENTRY, queues.replace),
+            (operations.DELETE_ENTRY, queues.delete),
+            (operations.MOVE_ENTRY, queues.move),
+            (operations.PAUSE_QUEUE, queues.pause),
+            (operations.RESUME_QUEUE, queues.resume),
+            (operations.CLEAR_QUEUE, queues.clear),
+        ):
+            handlers.register(operation, handler)
 
     def pinned_ids(self) -> list[str]:
         """Return the ids of the pinned chats, in order (`pinnedChatIds` of the settings)."""
@@ -116,6 +137,7 @@ class Chats:
             if chat.turn is not None and chat.record.executor_id == executor_id:
                 chat.turn.executor_changed()
                 self._state.phase_changed(chat)
+        self._draining.executor_changed(executor_id)
 
     @returns_deferred
     async def shut_down(self) -> None:

@@ -1,50 +1,80 @@
-"""Stopping the turn that owns a chat (chats.md 3.10, 5.6)."""
+"""Stopping the turn that owns a chat, with or without going on with what is queued (chats.md 3.10,
+3.11, 5.6).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
+from uuid import uuid4
 
 from attrs import define
 
 from garcon.contract.chats import StopAccepted, StopChat
+from garcon.contract.events import SessionStopped
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.ledger import Record, fingerprint
 from garcon.controller.chats.state import State, answer_to
 from garcon.controller.handlers import Call
 
-COMMAND = "agent-stop"
+STOP, INTERRUPT = "agent-stop", "agent-interrupt-and-send"
+
+Intent = Literal["stop", "interrupt-and-send"]
 
 
 @define(eq=False)
 class Stops:
-    """Serves ``POST /chats/stop``."""
+    """Serves ``POST /chats/stop`` and ``POST /chats/interrupt-and-send``."""
 
     _state: State
 
     async def stop(self, call: Call[Any, StopChat]) -> StopAccepted:
-        """Stop the turn; answered once it is settled, or could not be stopped."""
-        body = call.body
+        """Stop the turn; answered once it is settled, or could not be stopped.  What is queued is
+        held back.
+        """
+        return await self._serve(call.body, STOP, "stop")
+
+    async def interrupt_and_send(self, call: Call[Any, StopChat]) -> StopAccepted:
+        """Stop the turn, and send the next queued message."""
+        return await self._serve(call.body, INTERRUPT, "interrupt-and-send")
+
+    async def _serve(self, body: StopChat, command: str, intent: Intent) -> StopAccepted:
         fields.no_answers_member(body)
         request_id = fields.client_id(body.client_request_id, "clientRequestId")
         chat_id = fields.chat_id(body.chat_id)
         mark = fingerprint({"chatId": chat_id, "agentId": body.agent_id})
-        return await self._state.lanes.run(chat_id, lambda: self._stop(chat_id, request_id, mark))
 
-    async def _stop(self, chat_id: str, request_id: str, mark: bytes) -> StopAccepted:
+        async def served() -> StopAccepted:
+            state = self._state
+            chat = state.registry.get(chat_id)
+            record = state.ledger.replayed(command, chat_id, request_id, mark)
+            if record is not None:
+                return self._answer(chat, record, "duplicate")
+            record = state.ledger.accept(command, chat_id, request_id, mark, state.now())
+            outcome = await self._stop(chat, intent)
+            state.ledger.settle(record, "finished", outcome)
+            answer = self._answer(chat, record, "accepted")
+            state.drain(chat)
+            return answer
+
+        return await self._state.lanes.run(chat_id, served)
+
+    async def _stop(self, chat: Chat, intent: Intent) -> str:
         state = self._state
-        chat = state.registry.get(chat_id)
-        record = state.ledger.replayed(COMMAND, chat_id, request_id, mark)
-        if record is not None:
-            return self._answer(chat, record, "duplicate")
-        record = state.ledger.accept(COMMAND, chat_id, request_id, mark, state.now())
+        if intent == "stop":
+            state.set_queue(chat, chat.queue.paused(str(uuid4()), state.now()))
+
+        def tell(outcome: Literal["interrupt-requested", "already-idle", "failed"]) -> None:
+            state.publish(SessionStopped(chat_id=chat.id, outcome=outcome, intent=intent))
+
         turn = chat.turn
-        if turn is None or turn.has_ended:
-            outcome = "already-idle"
-        else:
-            outcome = await turn.interrupt()
-        state.ledger.settle(record, "finished", outcome)
-        return self._answer(chat, record, "accepted")
+        if turn is not None and not turn.has_ended:
+            return await turn.interrupt(tell)
+        if turn is not None:
+            await turn.settled()
+        state.phase_changed(chat)
+        tell("already-idle")
+        return "already-idle"
 
     def _answer(self, chat: Chat, record: Record, status: str) -> StopAccepted:
         return StopAccepted(
