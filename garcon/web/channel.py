@@ -96,7 +96,7 @@ class BoundedChannel(HTTPChannel):
         if self._turn is not None:
             # The transport may have been resumed by what it took of the last answer.
             self._buffer += data
-            self._network.pauseProducing()
+            self._networkProducer.pauseProducing()
             return
         if self.phase is Phase.IDLE:
             self.phase = Phase.HEADERS
@@ -242,7 +242,7 @@ class BoundedChannel(HTTPChannel):
         self.quiet_since = self.site.reactor.seconds()
         self._arm(self.site.limits.idle if keep else self.site.limits.drain)
         # The parser's own flag, which ends its loop over what was sent.
-        self.paused = keep
+        self.paused = bool(keep)
         super().requestDone(request)
         if keep:
             self.paused = False
@@ -252,24 +252,20 @@ class BoundedChannel(HTTPChannel):
     def _wait_for_turn(self) -> None:
         """Let others have theirs before the next request of this connection is looked at."""
         self.paused = True
-        self._network.pauseProducing()
+        self._networkProducer.pauseProducing()
         self._turn = self.site.reactor.callLater(0, self._take_turn)
 
     def _take_turn(self) -> None:
         self._turn = None
         self.paused = False
         if not self._waitingForTransport:
-            self._network.resumeProducing()
+            self._networkProducer.resumeProducing()
         self.dataReceived(b"")
 
     def _forgo_turn(self) -> None:
         turn, self._turn = self._turn, None
         if turn is not None:
             turn.cancel()
-
-    @property
-    def _network(self) -> IPushProducer:
-        return cast(IPushProducer, self._networkProducer)
 
     def hand_over(self) -> None:
         """The transport belongs to someone else from now on."""
