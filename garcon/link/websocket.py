@@ -1,17 +1,14 @@
 """Wires over WebSockets, both ends, and the resource that takes them from an HTTP port.
 
-The only importer of `autobahn` here.  Autobahn upgrades, closes and judges whatever is unusual;
-everything else it could do is off: its timers run on a reactor of its own choice, its pings end at
-the next proxy, and its log lines cost more than sealing a small record.  The one kind of frame that
-lanes consist of, a whole binary message, is written and read here, because Autobahn's general way
-through a frame takes as long as everything else that happens to a small call.
+Autobahn upgrades, closes and judges whatever is unusual; everything else it could do is off: its
+timers run on a reactor of its own choice, its pings end at the next proxy, and its log lines cost
+more than sealing a small record.  The frames that lanes consist of are framing.py's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from random import getrandbits
 from typing import Any, Protocol
 
 from autobahn.twisted.websocket import (
@@ -22,7 +19,6 @@ from autobahn.twisted.websocket import (
 )
 from autobahn.websocket import USES_NVX
 from autobahn.websocket.types import ConnectingRequest
-from autobahn.websocket.xormasker import create_xor_masker  # type: ignore[attr-defined]  # native or not
 from OpenSSL import SSL
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import (
@@ -40,11 +36,11 @@ from zope.interface import implementer
 from garcon.contract.limits import KIB, PENDING_SOCKETS
 from garcon.link.admission import Admission
 from garcon.link.causes import Cause
+from garcon.link.framing import RECORD, begins, framed, unframed
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import ITicket, IWire, IWireUser
 from garcon.sockets import write_now
 
-RECORD = 65_535
 _TRANSPORT_FULL = 64 * KIB
 """Above this much unsent data Twisted's transports ask their producer to pause."""
 _LONGEST_ANSWER = 16 * KIB
@@ -69,72 +65,6 @@ class _Quiet:
         pass
 
     trace = debug = info = warn = error = critical = failure = _nothing
-
-
-_SMALL = KIB
-_BINARY = 0x82
-"""The first byte of a whole binary message (RFC 6455, 5.2)."""
-
-
-def _framed(record: bytes, masks: bool) -> bytes:
-    """Return a record as one binary message; clients mask (RFC 6455, 5.3)."""
-    size = len(record)
-    bit = 0x80 if masks else 0
-    if size < 126:
-        head = bytes((_BINARY, bit | size))
-    else:
-        head = bytes((_BINARY, bit | 126, size >> 8, size & 0xFF))
-    if not masks:
-        return head + record
-    mask = getrandbits(32).to_bytes(4, "big")
-    return b"".join((head, mask, _masked(record, mask)))
-
-
-def _begins(data: bytes, at: int, masked: bool) -> bool:
-    """Whether what begins at `at` can become the whole binary message of a record."""
-    there = len(data) - at
-    if there == 0 or data[at] != _BINARY:
-        return False
-    if there == 1:
-        return True
-    size = data[at + 1] & 0x7F
-    if (data[at + 1] >= 0x80) != masked or size == 0 or size == 127:
-        return False
-    return size < 126 or there < 4 or data[at + 2] << 8 | data[at + 3] >= 126
-
-
-def _unframed(data: bytes, at: int, masked: bool) -> tuple[bytes, int] | None:
-    """Return the record of the whole binary message that begins at `at`, and where it ends; None
-    for anything else.
-    """
-    there = len(data) - at
-    if there < 2 or data[at] != _BINARY or (data[at + 1] >= 0x80) != masked:
-        return None
-    size, begin = data[at + 1] & 0x7F, at + 2
-    if size == 126:
-        if there < 4:
-            return None
-        size, begin = data[begin] << 8 | data[begin + 1], begin + 2
-        if size < 126:
-            return None
-    elif size == 127 or size == 0:
-        return None
-    end = begin + (4 if masked else 0) + size
-    if end > len(data):
-        return None
-    if not masked:
-        return data[begin:end], end
-    mask = data[begin : begin + 4]
-    return _masked(data[begin + 4 : end], mask), end
-
-
-def _masked(data: bytes, mask: bytes) -> bytes:
-    """Mask or unmask a payload.  Making a native masker takes longer than masking a small one."""
-    size = len(data)
-    if size > _SMALL:
-        return create_xor_masker(mask, size).process(data)  # type: ignore[no-any-return]
-    key = int.from_bytes((mask * (size // 4 + 1))[:size], "little")
-    return (int.from_bytes(data, "little") ^ key).to_bytes(size, "little")
 
 
 @implementer(IPushProducer)
@@ -172,7 +102,7 @@ class _LaneProtocol:
         """See `IWire`."""
         if self.state == self.STATE_OPEN:
             self._given += len(record)
-            write_now(self.transport, _framed(record, self._masks))
+            write_now(self.transport, framed(record, self._masks))
 
     def hold_reading(self, is_held: bool) -> None:
         """See `IWire`."""
@@ -262,12 +192,12 @@ class _LaneProtocol:
         """
         at = 0
         while self.state == self.STATE_OPEN:
-            found = _unframed(data, at, not self._masks)
+            found = unframed(data, at, not self._masks)
             if found is None:
                 break
             record, at = found
             self.user.record_received(record)
-        if self.state == self.STATE_OPEN and _begins(data, at, not self._masks):
+        if self.state == self.STATE_OPEN and begins(data, at, not self._masks):
             self._begun = data[at:]
             return b""
         return data[at:]
@@ -543,7 +473,9 @@ class LaneResource(Resource):
         protocol = LaneServerProtocol()
         protocol.factory = self._factory
         protocol.close_time = self._close_time
-        ticket = self._admission.admit(link, partial(self._leaving.add, protocol))
+        ticket = self._admission.admit(
+            link, partial(self._leaving.add, protocol), getattr(request.client, "host", "")
+        )
         if ticket is None:
             return _refuse(request, 503, b"Service Unavailable")
         protocol.user = link.answer(ticket)

@@ -49,7 +49,7 @@ ANYTHING = {"testing", "test", "demo"}
 
 ONLY_IN: dict[str, tuple[str, ...]] = {
     "noise": ("link/noise.py",),
-    "autobahn": ("link/websocket.py", "controller/ws/"),
+    "autobahn": ("link/websocket.py", "link/framing.py", "controller/ws/"),
     "sqlite3": ("store/",),
     "pty": ("runtime/terminals/", "cli/terminal.py"),
     "termios": ("runtime/terminals/", "cli/terminal.py"),

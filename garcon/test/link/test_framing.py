@@ -14,15 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import BadMessage
 from garcon.link import frames
-from garcon.link.websocket import (
-    _OPTIONS,
-    _SMALL,
-    LaneServerProtocol,
-    _begins,
-    _framed,
-    _masked,
-    _unframed,
-)
+from garcon.link.framing import SMALL, begins, framed, unframed, xored
+from garcon.link.websocket import _OPTIONS, LaneServerProtocol
 from garcon.link.wire import IWire
 
 SIZES = (1, 125, 126, 127, 65_535)
@@ -36,23 +29,21 @@ class Framing(SynchronousTestCase):
         for size in SIZES:
             record = bytes(n % 251 for n in range(size))
             for masks in (False, True):
-                frame = _framed(record, masks)
+                frame = framed(record, masks)
                 self.assertEqual(frame[0], 0x82)
                 self.assertEqual(frame[1] >= 0x80, masks)
-                self.assertEqual(_unframed(frame, 0, masks), (record, len(frame)))
-                self.assertEqual(
-                    _unframed(b"xx" + frame + b"y", 2, masks), (record, len(frame) + 2)
-                )
+                self.assertEqual(unframed(frame, 0, masks), (record, len(frame)))
+                self.assertEqual(unframed(b"xx" + frame + b"y", 2, masks), (record, len(frame) + 2))
 
     def test_lengths_have_their_shortest_form(self) -> None:
         """Up to 125 bytes the length is one byte, above it three."""
-        self.assertEqual(_framed(b"a" * 125, False)[:2], b"\x82\x7d")
-        self.assertEqual(_framed(b"a" * 126, False)[:4], b"\x82\x7e\x00\x7e")
-        self.assertEqual(_framed(b"a" * 65_535, False)[:4], b"\x82\x7e\xff\xff")
+        self.assertEqual(framed(b"a" * 125, False)[:2], b"\x82\x7d")
+        self.assertEqual(framed(b"a" * 126, False)[:4], b"\x82\x7e\x00\x7e")
+        self.assertEqual(framed(b"a" * 65_535, False)[:4], b"\x82\x7e\xff\xff")
 
     def test_masks_differ(self) -> None:
         """Each frame has a mask of its own, and it hides the record."""
-        frames = {_framed(b"a" * 64, True) for _ in range(8)}
+        frames = {framed(b"a" * 64, True) for _ in range(8)}
         self.assertEqual(len(frames), 8)
         self.assertFalse(any(b"aaaa" in frame for frame in frames))
 
@@ -60,18 +51,18 @@ class Framing(SynchronousTestCase):
         """Every part of one from its first byte on can become one."""
         for size in (1, 125, 126, 127, 300, 65_535):
             for masks in (True, False):
-                frame = _framed(b"a" * size, masks)
+                frame = framed(b"a" * size, masks)
                 for end in {1, 2, 3, 4, 5, 8, len(frame) - 1}:
                     if end < len(frame):
-                        self.assertTrue(_begins(b"x" + frame[:end], 1, masks), (size, end))
-        self.assertFalse(_begins(b"x", 1, False))
+                        self.assertTrue(begins(b"x" + frame[:end], 1, masks), (size, end))
+        self.assertFalse(begins(b"x", 1, False))
 
     def test_what_autobahn_must_judge_is_not_kept_from_it(self) -> None:
         """Anything that no record's message begins with goes to it at once."""
-        whole = _framed(b"record", False)
+        whole = framed(b"record", False)
         for data, masked in (
             (whole[:3], True),
-            (_framed(b"record", True)[:3], False),
+            (framed(b"record", True)[:3], False),
             (b"\x02", False),
             (b"\x81\x06rec", False),
             (b"\xc2", False),
@@ -80,24 +71,24 @@ class Framing(SynchronousTestCase):
             (b"\x82\x7e\x00\x06rec", False),
             (b"\x82\x7f\x00", False),
         ):
-            self.assertFalse(_begins(data, 0, masked), data)
+            self.assertFalse(begins(data, 0, masked), data)
 
     def test_small_records_are_masked_as_autobahn_does(self) -> None:
         """On both sides of the size from which its native masker is used."""
-        for size in (1, 2, 3, 4, 5, 125, 126, _SMALL, _SMALL + 1):
+        for size in (1, 2, 3, 4, 5, 125, 126, SMALL, SMALL + 1):
             mask, record = os.urandom(4), os.urandom(size)
             theirs = create_xor_masker(mask, size).process(record)
-            self.assertEqual(_masked(record, mask), theirs)
-            self.assertEqual(_masked(theirs, mask), record)
+            self.assertEqual(xored(record, mask), theirs)
+            self.assertEqual(xored(theirs, mask), record)
 
     def test_everything_else_is_left_to_autobahn(self) -> None:
         """Incomplete, wrongly masked, fragmented, text, control, empty and oddly long frames."""
-        whole = _framed(b"record", False)
+        whole = framed(b"record", False)
         for end in range(len(whole)):
-            self.assertIsNone(_unframed(whole[:end], 0, False))
+            self.assertIsNone(unframed(whole[:end], 0, False))
         for data, masked in (
             (whole, True),
-            (_framed(b"record", True), False),
+            (framed(b"record", True), False),
             (b"\x02" + whole[1:], False),
             (b"\x80" + whole[1:], False),
             (b"\x81" + whole[1:], False),
@@ -108,7 +99,7 @@ class Framing(SynchronousTestCase):
             (b"\x82\x7e\x00\x06record", False),
             (b"\x82\x7f" + (6).to_bytes(8, "big") + b"record", False),
         ):
-            self.assertIsNone(_unframed(data, 0, masked))
+            self.assertIsNone(unframed(data, 0, masked))
 
 
 class LargeFrames(SynchronousTestCase):
@@ -206,7 +197,7 @@ def _opened() -> tuple[LaneServerProtocol, Records]:
 def _frame(first: int, payload: bytes, length: bytes) -> bytes:
     """Return a masked frame whose first byte and form of length are given."""
     mask = b"\x01\x02\x03\x04"
-    return bytes((first,)) + length + mask + _masked(payload, mask)
+    return bytes((first,)) + length + mask + xored(payload, mask)
 
 
 class Stream(SynchronousTestCase):
@@ -215,13 +206,13 @@ class Stream(SynchronousTestCase):
     BEFORE, PARTS, LONG, AFTER = b"before", (b"in ", b"two"), b"l" * 126, b"after"
     SENT = b"".join(
         (
-            _framed(BEFORE, True),
+            framed(BEFORE, True),
             _frame(0x02, PARTS[0], b"\x83"),
             _frame(0x89, b"ping", b"\x84"),
             _frame(0x80, PARTS[1], b"\x83"),
-            _framed(LONG, True),
+            framed(LONG, True),
             _frame(0x8A, b"", b"\x80"),
-            _framed(AFTER, True),
+            framed(AFTER, True),
         )
     )
     TAKEN = (BEFORE, b"".join(PARTS), LONG, AFTER)
@@ -250,7 +241,7 @@ class Stream(SynchronousTestCase):
         """
         for size in SIZES:
             record = bytes(n % 251 for n in range(size))
-            frame = _framed(record, True)
+            frame = framed(record, True)
             for cut in (len(frame), len(frame) - 1, 1, 2, 3, 7):
                 lane, records = _opened()
                 lane.dataReceived(frame[:cut])
@@ -259,7 +250,7 @@ class Stream(SynchronousTestCase):
                 self.assertEqual(records.taken, [record])
         lane, records = _opened()
         long = _frame(0x82, b"x" * 65_536, b"\xff" + (65_536).to_bytes(8, "big"))
-        lane.dataReceived(_framed(b"before", True) + long + _framed(b"after", True))
+        lane.dataReceived(framed(b"before", True) + long + framed(b"after", True))
         self._assert_ended(lane, records)
 
     def test_autobahn_ends_what_is_wrong(self) -> None:
@@ -269,16 +260,16 @@ class Stream(SynchronousTestCase):
             _frame(0x82, b"record", b"\xff" + (6).to_bytes(8, "big")),
             _frame(0xC2, b"record", b"\x86"),
             _frame(0x80, b"record", b"\x86"),
-            _framed(b"record", False),
+            framed(b"record", False),
         ):
             lane, records = _opened()
-            lane.dataReceived(_framed(b"before", True) + wrong + _framed(b"after", True))
+            lane.dataReceived(framed(b"before", True) + wrong + framed(b"after", True))
             self._assert_ended(lane, records)
 
     def test_text_is_no_record(self) -> None:
         """The connection is dropped."""
         lane, records = _opened()
-        lane.dataReceived(_framed(b"before", True) + _frame(0x81, b"text", b"\x84"))
+        lane.dataReceived(framed(b"before", True) + _frame(0x81, b"text", b"\x84"))
         self.assertEqual(records.taken, [b"before"])
         self.assertTrue(lane.transport.disconnected)
 

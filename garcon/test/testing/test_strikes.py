@@ -6,7 +6,7 @@ from random import Random
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.link.websocket import _framed
+from garcon.link.framing import framed
 from garcon.testing.faults.strikes import (
     KINDS,
     Direction,
@@ -20,7 +20,7 @@ from garcon.testing.faults.strikes import (
 HEAD = b"GET / HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"
 # 70,000 bytes need the longest form of a frame's length, which records never have.
 LONG = b"\x82\xff" + (70_000).to_bytes(8, "big") + bytes(4 + 70_000)
-FRAMES = [_framed(b"x", True), _framed(b"x" * 200, False), LONG]
+FRAMES = [framed(b"x", True), framed(b"x" * 200, False), LONG]
 STREAM = HEAD + b"".join(FRAMES)
 
 

@@ -26,9 +26,9 @@ from garcon.errors import BadMessage
 from garcon.link import frames
 from garcon.link.causes import safe_notice
 from garcon.link.fragments import LAST, MORE, WHOLE, Joiner
+from garcon.link.framing import begins, framed, unframed
 from garcon.link.handshake import Answering, Dialling, Mine, Refused, Terms, parse, version_told
 from garcon.link.noise import Cipher, HandshakeFailed
-from garcon.link.websocket import _begins, _framed, _unframed
 
 SECRET = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 EXECUTOR = "7b1b8b3e-6a53-4f0e-9d5e-000000000001"
@@ -319,17 +319,15 @@ class _Records:
 
 def _websocket() -> tuple[bytes, ...]:
     return tuple(
-        _framed(b"r" * size, masks)
-        for size in (1, 125, 126, 300, 65_535)
-        for masks in (True, False)
+        framed(b"r" * size, masks) for size in (1, 125, 126, 300, 65_535) for masks in (True, False)
     )
 
 
 def _take_websocket(text: bytes) -> None:
     for masked in (True, False):
         if text:
-            _begins(text, 0, masked)
-            _unframed(text, 0, masked)
+            begins(text, 0, masked)
+            unframed(text, 0, masked)
 
 
 def _fragments() -> tuple[bytes, ...]:
