@@ -30,7 +30,13 @@ from garcon.contract.runs import (
     ProjectInspection,
     RelayedEvent,
 )
-from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.contract.steering import (
+    MentioningText,
+    ResolvedText,
+    Steer,
+    SteerCapture,
+    Steered,
+)
 
 
 class Lane(StrEnum):
@@ -243,6 +249,9 @@ START = Method("execution.start", Launch, Launched, continuity=Continuity.LAUNCH
 RESUME = Method("execution.resume", Launch, Launched, continuity=Continuity.LAUNCH, deadline=None)
 ABORT = Method("execution.abort", RunQuery, Aborted)
 RUNNING = Method("execution.runningSessions", Nothing, RunningSessions)
+RESOLVE_MENTIONS = Method(
+    "projects.resolveFileMentions", MentioningText, ResolvedText, deadline=20.0
+)
 CAPTURE_STEERING = Method("steering.captureTarget", RunQuery, SteerCapture, deadline=20.0)
 STEER = Method("steering.steer", Steer, Steered, deadline=20.0)
 RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)

@@ -38,6 +38,19 @@ class Steer(Struct, frozen=True, rename="camel", kw_only=True):
     content: str
 
 
+class MentioningText(Struct, frozen=True, rename="camel"):
+    """A text that may mention files of a project."""
+
+    project_path: str
+    text: str
+
+
+class ResolvedText(Struct, frozen=True, rename="camel"):
+    """The same text with what those files hold."""
+
+    text: str
+
+
 SteerOutcome = Literal[
     "delivered",
     "invalid",

@@ -46,7 +46,7 @@ from garcon.contract.runs import (
 from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
-from garcon.runtime import projects
+from garcon.runtime import mentions, projects
 from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.process import launch_failed
@@ -249,12 +249,22 @@ class LocalRuntime:
             run.decided(response.permission_occurrence_id)
         return succeed(delivery)
 
+    def resolve_mentions(self, project_path: str, text: str) -> Deferred[str]:
+        """Put the files behind a text that it mentions; they are read in a thread."""
+        pool = self._reactor.getThreadPool()
+        d: Deferred[str] = deferToThreadPool(
+            self._reactor, pool, mentions.expanded, text, project_path, self._base
+        )
+        return d
+
     def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
         """Say whether a run can be steered now."""
         run = self._runs.get(run_id)
         slot = self._slot_of(run)
         if run is None or slot is None or run.starting is not None:
             return succeed(SteerCapture(outcome="turn-unavailable"))
+        if run.launch.is_compaction:
+            return succeed(SteerCapture(outcome="not-steerable"))
         capture = slot.session.capture_steering()
         if capture.target is not None:
             # The run is our business, what the agent calls its turn the session's.

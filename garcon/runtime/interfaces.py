@@ -95,6 +95,9 @@ class IExecutorRuntime(Interface):
         calls.  What becomes of it is the result, not a failure.
         """
 
+    def resolve_mentions(project_path: str, text: str) -> Deferred[str]:
+        """Return the text with what the files hold that it mentions as ``@path``, within bounds."""
+
     def running() -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
 
@@ -144,6 +147,9 @@ class IAgentSession(Interface):
     def steer(steer: Steer) -> Deferred[Steered]:
         """Give the turn further input.  Called in order, and not before the one before has fired
         or the turn has ended; never fails, and fires at the latest when the turn ends.
+
+        It is delivered once the agent has it, not when the agent acts on it: what a turn says is
+        held back until its steer has fired, so that the input's row comes before its answer.
         """
 
     def close() -> Deferred[None]:

@@ -119,6 +119,10 @@ class FakeRuntime:
     deliveries: list[Deferred[Delivery]] = field(factory=list)
     """What the next decisions meet; confirmed where nothing is prepared."""
     steers: list[Steer] = field(factory=list)
+    mentions: list[tuple[str, str]] = field(factory=list)
+    """Texts that were to be resolved, with their projects."""
+    resolutions: list[Deferred[str]] = field(factory=list)
+    """What those become; themselves where nothing is prepared."""
     captures: list[Deferred[SteerCapture]] = field(factory=list)
     """What the next captures meet; a run that goes on can be steered where nothing is prepared."""
     steerings: list[Deferred[Steered]] = field(factory=list)
@@ -210,6 +214,12 @@ class FakeRuntime:
         if self.deliveries:
             return self.deliveries.pop(0)
         return succeed("confirmed")
+
+    def resolve_mentions(self, project_path: str, text: str) -> Deferred[str]:
+        self.mentions.append((project_path, text))
+        if self.resolutions:
+            return self.resolutions.pop(0)
+        return succeed(text)
 
     def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
         if self.captures:

@@ -38,7 +38,14 @@ from garcon.contract.runs import (
     RunEnded,
     RunFailure,
 )
-from garcon.contract.steering import Steer, SteerCapture, Steered, SteerOutcome
+from garcon.contract.steering import (
+    MentioningText,
+    ResolvedText,
+    Steer,
+    SteerCapture,
+    Steered,
+    SteerOutcome,
+)
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -251,6 +258,13 @@ class RemoteRuntime:
         except CallError as error:
             return "unknown" if error.outcome == "unknown" else "not-delivered"
         return delivered.delivery
+
+    @returns_deferred
+    async def resolve_mentions(self, project_path: str, text: str) -> str:
+        resolved: ResolvedText = await self._read(
+            rpc.RESOLVE_MENTIONS, MentioningText(project_path, text)
+        )
+        return resolved.text
 
     @returns_deferred
     async def capture_steering(self, run_id: str) -> SteerCapture:

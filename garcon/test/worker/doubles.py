@@ -148,6 +148,10 @@ class HeldRuntime:
         self.responses.append(response)
         return succeed(self.delivery)
 
+    def resolve_mentions(self, project_path: str, text: str) -> Deferred[str]:
+        """Name the project."""
+        return succeed(f"{text} in {project_path}")
+
     def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
         """Everything can be steered."""
         return succeed(SteerCapture(outcome="captured", target=SteerTarget(run_id=run_id)))

@@ -22,6 +22,14 @@ from garcon.contract.runs import (
     RowProduced,
     RunEnded,
 )
+from garcon.contract.steering import (
+    MentioningText,
+    ResolvedText,
+    Steer,
+    SteerCapture,
+    Steered,
+    SteerTarget,
+)
 from garcon.errors import CallError, GarconError, LimitExceeded
 from garcon.link.interfaces import CallContext, Peer
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
@@ -162,6 +170,24 @@ class Methods(Cast):
         self.assertEqual(
             self.successResultOf(self.ask(rpc.ABORT, rpc.RunQuery("run-1"))), rpc.Aborted(True)
         )
+
+    def test_steering(self) -> None:
+        """Mentions, a capture and a steer are the runtime's own affair."""
+        text = MentioningText("/srv/p", "see @a")
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.RESOLVE_MENTIONS, text)),
+            ResolvedText("see @a in /srv/p"),
+        )
+        target = SteerTarget(run_id="run-1")
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.CAPTURE_STEERING, rpc.RunQuery("run-1"))),
+            SteerCapture(outcome="captured", target=target),
+        )
+        steer = Steer(target=target, client_message_id="m", content="more")
+        self.assertEqual(
+            self.successResultOf(self.ask(rpc.STEER, steer)), Steered(outcome="delivered")
+        )
+        self.assertEqual(self.runtime.steers, [steer])
 
     def test_a_decision_is_handed_on_once(self) -> None:
         """A confirmed decision is not denied again at the end; one not delivered still waits."""

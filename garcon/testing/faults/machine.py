@@ -256,6 +256,9 @@ class Machine:
             self._later(run, run.script.abort, self._end, "interrupted")
         return succeed(True)
 
+    def resolve_mentions(self, project_path: str, text: str) -> Deferred[str]:
+        return succeed(text)
+
     def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
         """Scripts go their own way."""
         return succeed(SteerCapture(outcome="unsupported"))

@@ -20,7 +20,13 @@ from garcon.contract.runs import (
     PermissionResponse,
     ProjectInspection,
 )
-from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.contract.steering import (
+    MentioningText,
+    ResolvedText,
+    Steer,
+    SteerCapture,
+    Steered,
+)
 from garcon.deferreds import returns_deferred
 from garcon.errors import CallError, GarconError, validation
 from garcon.link.calls import PROVIDER_FAILURE
@@ -54,6 +60,7 @@ class Methods:
             (rpc.RESUME, self.launch),
             (rpc.ABORT, self.abort),
             (rpc.RUNNING, self.running),
+            (rpc.RESOLVE_MENTIONS, self.resolve_mentions),
             (rpc.CAPTURE_STEERING, self.capture_steering),
             (rpc.STEER, self.steer),
             (rpc.RESPOND, self.respond),
@@ -174,6 +181,12 @@ class Methods:
     async def running(self, _: rpc.Nothing, context: CallContext) -> rpc.RunningSessions:
         """Name the runs that have not ended."""
         return rpc.RunningSessions(list(await self._runtime.running()))
+
+    @returns_deferred
+    async def resolve_mentions(self, request: MentioningText, context: CallContext) -> ResolvedText:
+        """Put the files behind a text that it mentions."""
+        text = await self._runtime.resolve_mentions(request.project_path, request.text)
+        return ResolvedText(text)
 
     def capture_steering(
         self, request: rpc.RunQuery, context: CallContext

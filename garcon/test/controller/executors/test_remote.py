@@ -18,6 +18,15 @@ from garcon.contract.runs import (
     RunEnded,
     SessionStarted,
 )
+from garcon.contract.steering import (
+    MentioningText,
+    ResolvedText,
+    Steer,
+    SteerCapture,
+    Steered,
+    SteerOutcome,
+    SteerTarget,
+)
 from garcon.controller.executors.remote import ACK_BYTES, ACK_FRAMES
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
@@ -312,6 +321,35 @@ class CallTests(RemoteCase):
         error = CallError("PROJECT_PATH_NOT_FOUND", "no", outcome="rejected", status=404)
         self.generation.waiting(rpc.INSPECT_PROJECT).d.errback(error)
         self.assertIs(self.failureResultOf(d, GarconError).value, error)
+
+    def test_what_became_of_a_steer(self) -> None:
+        """Whatever the worker says, never delivered, or unknown: never an exception."""
+        target = SteerTarget(run_id="r")
+        steer = Steer(target=target, client_message_id="m", content="more")
+        fates: tuple[tuple[str, SteerOutcome], ...] = (
+            ("not-dispatched", "not-delivered"),
+            ("rejected", "not-delivered"),
+            ("unknown", "unknown"),
+        )
+        for outcome, known in fates:
+            d = self.runtime.steer(steer)
+            self.generation.waiting(rpc.STEER).d.errback(CallError("X", "x", outcome=outcome))
+            self.assertEqual(self.successResultOf(d), Steered(outcome=known, text="x"))
+        d = self.runtime.steer(steer)
+        self.answered(rpc.STEER, Steered(outcome="invalid", text="no"))
+        self.assertEqual(self.successResultOf(d), Steered(outcome="invalid", text="no"))
+
+    def test_before_a_steer(self) -> None:
+        """Mentions are resolved, and its target captured, where the run is."""
+        text = self.runtime.resolve_mentions("/p", "@a")
+        asked = self.generation.waiting(rpc.RESOLVE_MENTIONS).request
+        self.assertEqual(asked, MentioningText("/p", "@a"))
+        self.answered(rpc.RESOLVE_MENTIONS, ResolvedText("@a: b"))
+        self.assertEqual(self.successResultOf(text), "@a: b")
+        captured = SteerCapture(outcome="not-steerable")
+        capture = self.runtime.capture_steering("r")
+        self.answered(rpc.CAPTURE_STEERING, captured)
+        self.assertEqual(self.successResultOf(capture), captured)
 
     def test_what_became_of_a_decision(self) -> None:
         """Confirmed, never delivered, or unknown: never an exception."""
