@@ -106,11 +106,16 @@ class SteeringTests(RuntimeCase):
 
     def test_sixty_four_may_wait_and_one_more_may_not(self) -> None:
         """It is rejected, and says why."""
-        self.steer("first")
+        first = self.steer("first")
         waiting = [self.steer(f"{n}") for n in range(STEERS_WAITING)]
         for d in waiting:
             self.assertNoResult(d)
         self.assertEqual(self.outcome(self.steer("more")), "rejected")
+        self.session.end()
+        self.session.steers[0][1].callback(Steered(outcome="unknown"))
+        self.assertEqual(self.outcome(first), "unknown")
+        for d in waiting:
+            self.assertEqual(self.outcome(d), "turn-unavailable")
 
 
 class OneThread(InlineReactor):
