@@ -1,23 +1,35 @@
-"""``python -m garcon.testing.models [--port N] [--script FILE]``: serve the Anthropic wire."""
+"""``python -m garcon.testing.models``: serve a wire, or all of them, as the options say."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from twisted.internet import task
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.judges import AnthropicJudge, ChatJudge, ResponsesJudge
+from garcon.testing.models.openai_chat import ChatCompletions
+from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import Script, script_from_json
-from garcon.testing.models.server import port_of, serve
+from garcon.testing.models.server import Judge, Wire, port_of, serve
+
+WIRES: dict[str, tuple[Callable[[], Wire], Callable[..., Judge]]] = {
+    "anthropic": (AnthropicMessages, AnthropicJudge),
+    "openai-chat": (ChatCompletions, ChatJudge),
+    "openai-responses": (Responses, ResponsesJudge),
+}
 
 
-async def _main(reactor: object, port: int, script: Script) -> None:
+async def _main(
+    reactor: object, port: int, script: Script, wires: list[Wire], judge: Judge | None
+) -> None:
     """Listen, print the port as one JSON line, then serve until stopped."""
-    listening = await serve(reactor, script, [AnthropicMessages()], port)
+    listening = await serve(reactor, script, wires, port, judge)
     forever: Deferred[None] = Deferred()
     print(json.dumps({"port": port_of(listening)}), flush=True)
     await forever
@@ -28,9 +40,22 @@ def main(argv: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="garcon.testing.models", description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--script", type=Path)
+    parser.add_argument("--wire", choices=sorted(WIRES))
+    parser.add_argument(
+        "--strict",
+        metavar="KEY",
+        help="judge every request as one of the wire's direct agent with this key, below /v1",
+    )
     given = parser.parse_args(argv)
+    if given.strict and not given.wire:
+        parser.error("--strict needs --wire")
     script = script_from_json(given.script.read_text()) if given.script else Script()
-    task.react(lambda reactor: ensureDeferred(_main(reactor, given.port, script)))
+    names = [given.wire] if given.wire else sorted(WIRES)
+    wires: list[Wire] = [WIRES[name][0]() for name in names]
+    judge: Judge | None = (
+        WIRES[given.wire][1](base="/v1", key=given.strict) if given.strict else None
+    )
+    task.react(lambda reactor: ensureDeferred(_main(reactor, given.port, script, wires, judge)))
 
 
 if __name__ == "__main__":

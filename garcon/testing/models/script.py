@@ -88,6 +88,18 @@ class StreamError:
 
 
 @frozen
+class Raw:
+    """Bytes of the stream's own, whatever they are."""
+
+    data: bytes
+
+
+@frozen
+class Stop:
+    """End the answer in good order, but without what this wire ends its streams with."""
+
+
+@frozen
 class Fail:
     """Answer with an HTTP error instead of a stream. Must be a turn's only step."""
 
@@ -97,7 +109,7 @@ class Fail:
     headers: dict[str, str] = Factory(dict)
 
 
-Step = Text | Think | Call | FreeCall | Sleep | Hold | Cut | StreamError | Fail
+Step = Text | Think | Call | FreeCall | Sleep | Hold | Cut | StreamError | Raw | Stop | Fail
 
 
 @frozen
@@ -165,6 +177,8 @@ class Script:
     side: Turn = Factory(lambda: said("Scripted title"))
     sides_take_turns: bool = False
     asked: list[Asked] = Factory(list)
+    violations: list[str] = Factory(list)
+    """What a judge found wrong with requests; a test that uses one ends by looking here."""
     _gates: dict[str, list[Deferred[None]]] = Factory(dict)
     _open_gates: set[str] = Factory(set)
 
@@ -218,6 +232,8 @@ _STEP_KEYS: dict[str, Callable[[dict[str, Any]], Step]] = {
     "sleep": lambda d: Sleep(d["sleep"]),
     "hold": lambda d: Hold(d["hold"]),
     "cut": lambda d: Cut(),
+    "raw": lambda d: Raw(d["raw"].encode()),
+    "stop": lambda d: Stop(),
     "stream_error": lambda d: StreamError(d["stream_error"], d.get("message", "")),
     "error": lambda d: Fail(
         d["error"],

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, cast
 
-from attrs import Factory, define
+from attrs import Factory, define, frozen
 from twisted.internet.address import IPv4Address
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.endpoints import TCP4ServerEndpoint
@@ -26,9 +26,11 @@ from garcon.testing.models.script import (
     Fail,
     FreeCall,
     Hold,
+    Raw,
     Script,
     Sleep,
     Step,
+    Stop,
     StreamError,
     Text,
     Think,
@@ -88,6 +90,23 @@ class Wire(Protocol):
         """The answer to a helper request (model list, token count), or None."""
 
 
+@frozen
+class HttpRequest:
+    """What of a request a judge sees.  Header names are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+class Judge(Protocol):
+    """Who is strict about requests, on behalf of every server that may be."""
+
+    def judge(self, request: HttpRequest) -> Iterator[str]:
+        """Say everything that is wrong with a request."""
+
+
 @define(eq=False)
 class _Player:
     """Plays one turn onto one HTTP request."""
@@ -126,6 +145,12 @@ class _Player:
                 await deferLater(self.clock, step.seconds, lambda: None)
             case Hold():
                 await self.script.wait(step.gate)
+            case Raw():
+                self._send(iter([step.data]))
+            case Stop():
+                self.asked.outcome = "stopped"
+                self.gone = True
+                self.request.finish()
             case StreamError():
                 self._send(self.encoder.error(step))
                 self.asked.outcome = "stream error"
@@ -159,7 +184,8 @@ class _Player:
 class Models(Resource):
     """The root resource: every wire, and ``/_script`` for control.
 
-    ``GET /_script/asked`` lists what was asked; ``POST /_script/release/GATE``
+    ``GET /_script/asked`` lists what was asked and ``GET /_script/violations`` what `judge`, if
+    any, found wrong with it, which is answered with status 400; ``POST /_script/release/GATE``
     opens a gate; ``POST /_script/turns`` appends a JSON list of turns;
     ``POST /_script`` replaces the script's turns and rules.
     """
@@ -167,6 +193,7 @@ class Models(Resource):
     reactor: Any
     script: Script
     wires: list[Wire] = Factory(list)
+    judge: Judge | None = None
     isLeaf = True
 
     def __attrs_pre_init__(self) -> None:
@@ -183,6 +210,9 @@ class Models(Resource):
             body = json.loads(raw) if raw else {}
         except ValueError:
             return _json(request, 400, {"error": {"message": "not JSON"}})
+        wrong = self._judged(request, method, path, body)
+        if wrong:
+            return _json(request, 400, {"error": {"message": "; ".join(wrong)}})
         for wire in self.wires:
             if wire.claims(method, path):
                 return self._model(request, wire, path, body)
@@ -191,12 +221,16 @@ class Models(Resource):
                 return _json(request, 200, extra)
         return _json(request, 404, {"error": {"message": f"no {method} {path}"}})
 
+    def _judged(self, request: Request, method: str, path: str, body: dict[str, Any]) -> list[str]:
+        if self.judge is None:
+            return []
+        wrong = list(self.judge.judge(HttpRequest(method, path, _headers(request), body)))
+        self.script.violations += [f"{method} {path}: {one}" for one in wrong]
+        return wrong
+
     def _model(self, request: Request, wire: Wire, path: str, body: dict[str, Any]) -> bytes | int:
         asked = wire.parse(path, body)
-        asked.headers = {
-            k.decode().lower(): v[0].decode("latin-1")
-            for k, v in request.requestHeaders.getAllRawHeaders()
-        }
+        asked.headers = _headers(request)
         turn = self.script.answer(asked)
         if fail := turn.failure:
             asked.outcome = f"failed {fail.status}"
@@ -218,6 +252,8 @@ class Models(Resource):
         match parts:
             case ["asked"]:
                 return _json(request, 200, [_summary(a) for a in self.script.asked])
+            case ["violations"]:
+                return _json(request, 200, self.script.violations)
             case ["bodies"]:
                 return _json(request, 200, [a.body for a in self.script.asked])
             case ["release", gate]:
@@ -229,6 +265,13 @@ class Models(Resource):
                 self.script = script_from_json(raw.decode())
                 return _json(request, 200, {"turns": len(self.script.turns)})
         return _json(request, 404, {"error": {"message": "no such control"}})
+
+
+def _headers(request: Request) -> dict[str, str]:
+    return {
+        name.decode().lower(): ", ".join(value.decode("latin-1") for value in values)
+        for name, values in request.requestHeaders.getAllRawHeaders()
+    }
 
 
 def _summary(asked: Asked) -> dict[str, Any]:
@@ -259,10 +302,15 @@ def sse(data: dict[str, Any] | str, event: str | None = None) -> bytes:
 
 
 def serve(
-    reactor: Any, script: Script, wires: Sequence[Wire], port: int = 0
+    reactor: Any,
+    script: Script,
+    wires: Sequence[Wire],
+    port: int = 0,
+    judge: Judge | None = None,
 ) -> Deferred[IListeningPort]:
     """Listen on loopback; `port_of` says on which port."""
-    site = Site(Models(reactor, script, list(wires)), parsePOSTFormSubmission=False)
+    models = Models(reactor, script, list(wires), judge)
+    site = Site(models, parsePOSTFormSubmission=False)
     listening: Deferred[IListeningPort] = TCP4ServerEndpoint(
         reactor, port, interface="127.0.0.1"
     ).listen(site)
