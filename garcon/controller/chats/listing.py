@@ -9,6 +9,7 @@ from attrs import define
 
 from garcon.contract.upkeep import SelectChat, SelectedChat
 from garcon.controller.chats import fields
+from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call
 
@@ -18,7 +19,7 @@ class Lists:
     """Serves ``GET /chats`` and ``PUT /chats/last-selected``."""
 
     _state: State
-    _selected: str | None = None
+    _selected: Chat | None = None
 
     def list(self, call: Call[Any, None]) -> msgspec.Raw:
         """List the chats whose project can be used; the body is joined from entries that are made
@@ -33,10 +34,8 @@ class Lists:
             record = chat.record
             if is_listed(record.executor_id, record.project_path):
                 entries.append(entry(chat, None if chat.turn is None else state.phase(chat)))
-                if chat.id == self._selected:
+                if chat is self._selected:
                     selected = chat.id
-        if self._selected is not None and state.registry.find(self._selected) is None:
-            self._selected = None
         tail = b'],"total":%d,"lastSelectedChatId":%s}' % (
             len(entries),
             msgspec.json.encode(selected),
@@ -45,8 +44,8 @@ class Lists:
 
     def select(self, call: Call[Any, SelectChat]) -> SelectedChat:
         """Remember the chat that was last looked at, or that there is none.  In memory only."""
-        chat_id = call.body.chat_id
+        chat_id, chat = call.body.chat_id, None
         if chat_id is not None:
-            chat_id = self._state.registry.get(fields.required(chat_id, "chatId")).id
-        self._selected = chat_id
-        return SelectedChat(last_selected_chat_id=chat_id)
+            chat = self._state.registry.get(fields.required(chat_id, "chatId"))
+        self._selected = chat
+        return SelectedChat(last_selected_chat_id=None if chat is None else chat.id)

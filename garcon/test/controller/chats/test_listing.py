@@ -1,0 +1,157 @@
+"""The chat list as it is joined, and the chat that was last looked at (chats.md 3.1, 3.3, 4.1)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import msgspec
+
+from garcon.contract import operations
+from garcon.contract.chats import ChatList
+from garcon.controller.chats.paths import KEPT
+from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase, Said
+
+UNKNOWN = "1767000000000009"
+
+
+class ListTests(ChatsTestCase):
+    """Entries that are encoded once for each change."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.view = self.started()
+
+    def entry(self) -> dict[str, Any]:
+        """Return the entry of the first chat."""
+        return next(entry for entry in self.listed() if entry["id"] == CHAT)
+
+    def test_it_is_of_its_type(self) -> None:
+        """The joined body is what the contract says, to the key."""
+        self.started(chatId=OTHER, tags=["a"])
+        body = self.asked(operations.LIST_CHATS).body
+        self.assertEqual(msgspec.to_builtins(msgspec.convert(body, ChatList)), body)
+        self.assertEqual((body["total"], body["lastSelectedChatId"]), (2, None))
+
+    def test_every_change_shows(self) -> None:
+        """No entry is older than its chat."""
+        before = self.entry()
+        self.assertEqual(self.entry(), before)
+        for operation, body, seen in (
+            (operations.SESSION_NAME, {"title": "a name"}, ("title", "a name")),
+            (operations.SET_TAGS, {"tags": ["x"]}, ("tags", ["x"])),
+            (operations.PIN, {"pinned": True}, ("isPinned", True)),
+            (operations.MARK_READ, {"entries": [{"chatId": CHAT}]}, ("isUnread", False)),
+            (
+                operations.CHANGE_EXECUTION_SETTINGS,
+                {"permissionMode": "acceptEdits"},
+                ("permissionMode", "acceptEdits"),
+            ),
+            (operations.CHANGE_MODEL, {"model": "other"}, ("model", "other")),
+        ):
+            self.assertNotEqual(before.get(seen[0]), seen[1])
+            self.clock.advance(1)
+            self.assertEqual(self.asked(operation, {"chatId": CHAT} | body).status, 200)
+            self.assertEqual(self.entry()[seen[0]], seen[1])
+
+    def test_a_turn_shows(self) -> None:
+        """Its phase, what was said, and that it is over."""
+        self.run_chat(self.view, command="long")
+        self.assertEqual(self.entry()["processingPhase"], "running")
+        self.assertEqual(self.entry()["preview"]["lastMessage"], "long")
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.assertEqual(self.entry()["processingPhase"], "stopping")
+        self.local.last.interrupted()
+        self.successResultOf(d)
+        entry = self.entry()
+        self.assertEqual((entry["processingPhase"], entry["isProcessing"]), (None, False))
+
+    def test_an_executor_that_is_waited_for_shows(self) -> None:
+        """And that it is back."""
+        self.start(chatId=OTHER, executorId=WORKER)
+        seen = []
+        for state in ("ready", "reconnecting", "ready"):
+            self.executors.states[WORKER] = state
+            self.chats.availability_changed(WORKER)
+            [entry] = [one for one in self.listed() if one["id"] == OTHER]
+            seen.append(entry["processingPhase"])
+        self.assertEqual(seen, ["running", "reconnecting", "running"])
+
+    def test_paths_of_chats_that_are_gone_are_forgotten(self) -> None:
+        """What is known of directories is no more than there are chats."""
+        known: Any = self.chats._state.paths
+        for number in range(5):
+            os.makedirs(f"{self.base}/d{number}")
+            self.started(chatId=OTHER, projectPath=f"{self.base}/d{number}")
+            self.listed()
+            self.asked(operations.DELETE_CHAT, {"chatId": OTHER})
+        self.listed()
+        self.assertLessEqual(len(known._known), 1)
+
+    def test_a_project_that_comes_back_shows_its_chat(self) -> None:
+        """At the latest after a while."""
+        os.rename(f"{self.base}/p", f"{self.base}/q")
+        self.clock.advance(KEPT + 1)
+        self.assertEqual(self.listed(), [])
+        os.rename(f"{self.base}/q", f"{self.base}/p")
+        self.clock.advance(KEPT + 1)
+        self.assertEqual(len(self.listed()), 1)
+
+
+class LastSelectedTests(ChatsTestCase):
+    """`PUT /chats/last-selected`."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.started()
+
+    def select(self, **body: Any) -> Said:
+        """Remember a chat."""
+        return self.asked(operations.SELECT_CHAT, body)
+
+    def selected(self) -> str | None:
+        """Return what the list says of it."""
+        said: str | None = self.asked(operations.LIST_CHATS).body["lastSelectedChatId"]
+        return said
+
+    def test_is_remembered(self) -> None:
+        """Until another is, or none."""
+        answer = self.select(chatId=CHAT)
+        self.assertEqual(answer.body, {"success": True, "lastSelectedChatId": CHAT})
+        self.assertEqual(self.selected(), CHAT)
+        answer = self.select(chatId=None)
+        self.assertEqual(answer.body, {"success": True, "lastSelectedChatId": None})
+        self.assertIsNone(self.selected())
+
+    def test_what_is_no_chat(self) -> None:
+        """It has to be said, as a text that is a chat, and changes nothing otherwise."""
+        self.select(chatId=CHAT)
+        for body in ({}, {"chatId": ""}, {"chatId": " "}, {"chatId": 7}):
+            self.assertEqual(self.select(**body).failure, (400, "VALIDATION_FAILED", False))
+        self.assertEqual(self.select(chatId=UNKNOWN).failure, (404, "SESSION_NOT_FOUND", False))
+        self.assertEqual(self.selected(), CHAT)
+
+    def test_a_deleted_chat_is_forgotten(self) -> None:
+        """A new one under its id is not the one that was looked at."""
+        self.select(chatId=CHAT)
+        self.asked(operations.DELETE_CHAT, {"chatId": CHAT})
+        self.assertIsNone(self.selected())
+        self.started()
+        self.assertIsNone(self.selected())
+
+    def test_a_chat_that_is_not_listed_is_not_named(self) -> None:
+        """It is still remembered, for when it is back."""
+        self.select(chatId=CHAT)
+        os.rename(f"{self.base}/p", f"{self.base}/q")
+        self.clock.advance(KEPT + 1)
+        self.assertIsNone(self.selected())
+        os.rename(f"{self.base}/q", f"{self.base}/p")
+        self.clock.advance(KEPT + 1)
+        self.assertEqual(self.selected(), CHAT)
+
+    def test_is_lost_on_restart(self) -> None:
+        """It is in memory only."""
+        self.select(chatId=CHAT)
+        self.restart()
+        self.assertIsNone(self.selected())
