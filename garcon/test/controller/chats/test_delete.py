@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 
 from garcon.contract import operations
 from garcon.contract.events import ProcessingUpdated, RunFinished, SessionDeleted, SessionStopped
 from garcon.errors import GarconError
+from garcon.store.interfaces import NotStored
+from garcon.store.records import RemoveChat
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase, Said
 
 BUSY = (409, "SESSION_BUSY", True)
@@ -250,3 +252,44 @@ class RunningTests(DeleteCase):
         self.assertEqual(self.successResultOf(d).status, 200)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assert_gone()
+
+
+class QueueTests(DeleteCase):
+    """A chat in which something waits."""
+
+    def test_nothing_that_waits_is_sent(self) -> None:
+        """The turn's end does not drain the queue of a chat that is being deleted."""
+        self.run_chat(self.view, command="long")
+        self.queue("next")
+        runs = len(self.local.runs)
+        self.deleted()
+        self.assertEqual(len(self.local.runs), runs)
+        self.assert_gone()
+
+    def test_draining_goes_on_where_the_deletion_failed(self) -> None:
+        """The chat is kept, and so is what waits in it."""
+        self.run_chat(self.view, command="long")
+        self.queue("next")
+        write = self.memory.write
+        self.patch(self.memory, "write", lambda changes: self.but_not_removals(write, changes))
+        self.assertEqual(self.successResultOf(self.delete()).status, 500)
+        self.assertEqual(self.local.last.launch.prompt, "long\n\nnext")
+        self.assertEqual(self.phase(), "running")
+
+    def but_not_removals(self, write: Any, changes: Any) -> Deferred[None]:
+        """Write what does not remove a chat."""
+        if isinstance(changes[0], RemoveChat):
+            return fail(NotStored("it was told to refuse"))
+        done: Deferred[None] = write(changes)
+        return done
+
+    def queue(self, content: str) -> None:
+        """Queue a message."""
+        body = {
+            "clientRequestId": self.request_id(),
+            "clientMessageId": f"m-{self.requests}",
+            "chatId": CHAT,
+            "transcriptViewId": self.view,
+            "content": content,
+        }
+        self.assertEqual(self.asked(operations.CREATE_ENTRY, body).status, 202)
