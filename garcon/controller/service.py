@@ -22,22 +22,29 @@ from twisted.logger import Logger
 from garcon.contract import limits
 from garcon.controller.auth import lifetime
 from garcon.controller.auth.accounts import Accounts
+from garcon.controller.agent_accounts import AgentAccounts
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.catalog import Catalogs
 from garcon.controller.chats.service import Chats
 from garcon.controller.events import Publisher
 from garcon.controller.executors.service import Executors
 from garcon.controller.handlers import Handlers
+from garcon.controller.http import shell
+from garcon.controller.http.browser import Browser
 from garcon.controller.http.discovery import Discovery
 from garcon.controller.http.door import Door
 from garcon.controller.http.health import Health
 from garcon.controller.http.identity import Identities
 from garcon.controller.http.listener import Address, Listeners, is_loopback
+from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
+from garcon.controller.http.shell import AppTitle
+from garcon.controller.providers.service import Providers
 from garcon.controller.settings.snapshot import Settings
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
+from garcon.link.outgoing import OutgoingEndpoints
 from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import warn_without_nvx
 from garcon.local.descriptors import (
@@ -49,12 +56,14 @@ from garcon.local.descriptors import (
 )
 from garcon.local.leases import Lease
 from garcon.local.roots import ConfigRoot, older_descriptor
+from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime
-from garcon.runtime.interfaces import IAgent
+from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.store.sqlite import SqliteStore
 from garcon.web.exchange import DoorLimits
 from garcon.web.forwarded import TrustedProxies
 from garcon.web.hosts import AllowedHosts
+from garcon.web.origins import AllowedOrigins
 from garcon.web.site import BoundedSite
 
 STORE_FILE = "garcon.sqlite"
@@ -64,7 +73,12 @@ SECURITY_HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": shell.NOTHING,
 }
+
+MakeAgents = Callable[[ICredentials], Sequence[IAgent]]
+"""Makes the agents of the controller's own machine, which ask for profiles' endpoints there."""
 
 _DROP_AFTER = 3.0
 _STEP_TIME = 3.0
@@ -89,6 +103,7 @@ class Config:
     public_url: str | None = None
     public_host: str | None = None
     allowed_hosts: Sequence[str] = ()
+    browser_dir: str | None = None
     disable_auth: bool = False
     token_lifetime_ms: int = lifetime.DEFAULT
     trusted_proxies: TrustedProxies = field(factory=TrustedProxies)
@@ -105,7 +120,7 @@ class Controller:
     _log = Logger()
 
     def __init__(
-        self, reactor: Any, config: Config, agents: Sequence[IAgent], leases: Sequence[Lease]
+        self, reactor: Any, config: Config, agents: MakeAgents, leases: Sequence[Lease]
     ) -> None:
         """Compose, and raise `StartupError` for files that cannot be used: a daemon's operator sees
         that only now (decisions.md 38).
@@ -125,11 +140,18 @@ class Controller:
         self.executors.load()
         self.store.check()
 
-    def _compose(self, agents: Sequence[IAgent]) -> None:
+    def _compose(self, agents: MakeAgents) -> None:
         reactor, config = self._reactor, self._config
+        store = os.path.join(config.workspace_dir, STORE_FILE)
+        self.providers = Providers(
+            reactor,
+            config.root.path,
+            config.workspace_dir,
+            is_fresh=not os.path.lexists(store),
+        )
         self.handlers = Handlers()
         self.publisher = Publisher()
-        self.store = SqliteStore(os.path.join(config.workspace_dir, STORE_FILE), reactor)
+        self.store = SqliteStore(store, reactor)
         self.local = LocalRuntime(
             reactor,
             self.instance_id,
@@ -137,8 +159,11 @@ class Controller:
             config.environment,
             "controller",
             config.root.path,
-            agents,
+            agents(self.providers.credentials),
             sessions=config.sessions,
+            discovery=ModelDiscovery(
+                reactor, OutgoingEndpoints(reactor, config.trust, config.proxies)
+            ),
         )
         self.executors = Executors(
             reactor,
@@ -157,13 +182,15 @@ class Controller:
             reactor,
             config.project_base,
             publisher=self.publisher,
+            offers=self.providers.offers,
         )
         self.executors.use = self.chats
         self.dispatcher = Dispatcher(
             reactor, self.handlers, self.executors, self.instance_id, config.workspace
         )
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
-        self.catalogs = Catalogs(self.executors, reactor)
+        self.catalogs = Catalogs(self.executors, reactor, self.providers.offers)
+        self.providers.connect(self.executors, self.catalogs, self.chats.using_profile)
         self.listeners = Listeners(reactor, config.address)
         self.accounts = Accounts(
             reactor,
@@ -174,8 +201,11 @@ class Controller:
         self.identities = Identities(
             self._capability, disable_auth=config.disable_auth, holder=self.accounts.holder
         )
-        health = Health(self.identities, self._unready)
-        self.door = Door(reactor, self.handlers, health, compress=config.compress)
+        self.pages = Pages([Health(self.identities, self._unready).page])
+        if config.browser_dir is not None:
+            browser = Browser(reactor, config.browser_dir, self._app_title)
+            self.pages.sources.append(browser.page)
+        self.door = Door(reactor, self.handlers, compress=config.compress)
 
     # Start
 
@@ -186,6 +216,7 @@ class Controller:
         for lease in self._leases:
             lease.restate()
         await self._open_store()
+        await self.providers.open(self.store)
         await self.chats.load()
         self._is_loaded = True
         self.accounts.start()
@@ -216,9 +247,17 @@ class Controller:
             server_instance_id=self.instance_id,
             workspace=self._config.workspace,
         )
-        settings = Settings(self._config.project_base)
+        settings = self.settings = Settings(self._config.project_base)
         for part in (self.accounts, discovery, settings, self.catalogs, self.executors, self.chats):
             part.register(self.handlers)
+        self.providers.register(self.handlers)
+        AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
+
+    def _app_title(self) -> AppTitle:
+        snapshot = self.settings.snapshot()
+        identity = snapshot.ui.get("appIdentity")
+        title = identity.get("title") if isinstance(identity, dict) else None
+        return AppTitle(title or shell.DEFAULT_TITLE, snapshot.version)
 
     def _site(self, *, public: bool) -> BoundedSite:
         config = self._config
@@ -229,6 +268,8 @@ class Controller:
             names.append(config.address.host)
         policy = ControllerPolicy(
             hosts=AllowedHosts(names if public else ()),
+            origins=AllowedOrigins(config.allowed_hosts if public else (), config.public_url),
+            pages=self.pages,
             router=Router(),
             handlers=self.handlers,
             identities=self.identities,
@@ -310,6 +351,7 @@ class Controller:
         await step("stop the catalogs", self.catalogs.tasks.stopService, 1.0)
         await step("disconnect the executors", self.executors.stop, _STEP_TIME)
         await step("stop the agents", self.local.stop, _AGENTS_TIME)
+        await step("save the API providers", self.providers.settled, _STEP_TIME)
         if self._has_store:
             await step("close the store", self.store.close, _STEP_TIME)
 

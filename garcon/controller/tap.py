@@ -47,6 +47,7 @@ from garcon.process import (
     under_twistd,
 )
 from garcon.runtime.executor import agents_for
+from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 
@@ -117,6 +118,11 @@ class Options(ServiceOptions):
             "URL at which others reach this controller",
             "GARCON_PUBLIC_URL",
             public_base,
+        ),
+        Setting(
+            "browser-dir",
+            "directory of a built browser client to serve",
+            parse=directory,
         ),
         Setting(
             "disable-auth",
@@ -251,6 +257,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         public_url=public_url,
         public_host=None if public_url is None else urlsplit(public_url).hostname,
         allowed_hosts=options["allow-host"],
+        browser_dir=_browser_dir(options["browser-dir"]),
         disable_auth=options["disable-auth"],
         token_lifetime_ms=options["token-lifetime"],
         trusted_proxies=TrustedProxies(options["trusted-proxy"]),
@@ -268,13 +275,23 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         clear(older_descriptor(workspace_dir))
     # Only now: a predecessor that was ending has let go of its port with its leases.
     require_free_port(config.address.host, config.address.port)
-    agents = agents_for(
-        reactor,
-        environment,
-        os.path.join(workspace_dir, "agent-data"),
-        options["enable-scripted-agent"],
-    )
+
+    def agents(credentials: ICredentials) -> list[IAgent]:
+        return agents_for(
+            reactor,
+            environment,
+            os.path.join(workspace_dir, "agent-data"),
+            options["enable-scripted-agent"],
+            credentials=credentials,
+        )
+
     return Controller(reactor, config, agents, leases)
+
+
+def _browser_dir(path: str | None) -> str | None:
+    if path is not None and not os.path.isdir(path):
+        raise StartupError(f"--browser-dir {path} is not a directory")
+    return path
 
 
 def _reason(error: GarconError | OSError) -> str:

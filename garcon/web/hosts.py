@@ -39,10 +39,13 @@ class AllowedHosts:
         if name is None:
             return False
         reached = local.lower().removeprefix("::ffff:")
-        return name in self._names or name == reached or _is_loopback(name)
+        return name in self._names or name == reached or is_loopback_name(name)
 
 
-def _is_loopback(name: str) -> bool:
+def is_loopback_name(name: str) -> bool:
+    """Whether a host's name, as `host_name` returns it, means this machine."""
+    if name in LOOPBACK_NAMES:
+        return True
     parts = name.split(".")
     return (
         len(parts) == 4

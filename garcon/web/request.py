@@ -317,7 +317,7 @@ class _Steps:
 def render_head(site: BoundedSite, answer: Outgoing, *, close: bool) -> bytes:
     """Return status line and headers."""
     reason = _REASONS.get(answer.status, b"Unknown")
-    lines = [b"HTTP/1.1 %d %s\r\n" % (answer.status, reason), site.common_headers()]
+    lines = [b"HTTP/1.1 %d %s\r\n" % (answer.status, reason), site.common_headers(answer.headers)]
     for name, value in answer.headers.items():
         if "\n" in value or "\r" in value:
             raise ValueError(f"a line break in the value of {name}")

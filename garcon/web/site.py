@@ -30,8 +30,8 @@ before.
 class BoundedSite(Site):
     """Serve `answer` behind `policy`, within `limits`.
 
-    `headers` go with every answer.  Nothing is access-logged: paths and queries may name private
-    things.
+    `headers` go with every answer that has none of the same name.  Nothing is access-logged: paths
+    and queries may name private things.
     """
 
     _log = Logger()
@@ -59,10 +59,10 @@ class BoundedSite(Site):
         self._last_thrown_out = 0.0
         self.uploading = 0
         """Body bytes in memory, of all connections."""
-        self._fixed = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        self._fixed = dict(headers or {})
         self._wall_clock = wall_clock
         self._second = -1
-        self._common = b""
+        self._date = self._common = b""
         self._closing = False
         self._emptied: Waiters[None] = Waiters()
 
@@ -138,15 +138,18 @@ class BoundedSite(Site):
         if not self.channels:
             self._emptied.fire(None)
 
-    def common_headers(self) -> bytes:
-        """Return the headers of every answer, with the current date; made anew once a second."""
+    def common_headers(self, own: Mapping[str, str]) -> bytes:
+        """Return the headers of every answer, with the current date, but for an answer's `own`;
+        those of most answers are made anew once a second.
+        """
         now = int(self._wall_clock())
         if now != self._second:
             self._second = now
-            self._common = (
-                b"Date: " + datetimeToString(now) + b"\r\n" + self._fixed.encode("latin-1")
-            )
-        return self._common
+            self._date = b"Date: " + datetimeToString(now) + b"\r\n"
+            self._common = self._date + _rendered(self._fixed)
+        if self._fixed.keys().isdisjoint(own):
+            return self._common
+        return self._date + _rendered({k: v for k, v in self._fixed.items() if k not in own})
 
     def close(self, grace: float) -> Deferred[None]:
         """End every connection: idle ones now, those with an answer under way within `grace`
@@ -172,3 +175,7 @@ class BoundedSite(Site):
                 timer.cancel()
 
         return gone.addCallback(ended)
+
+
+def _rendered(headers: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("latin-1")

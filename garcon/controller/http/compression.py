@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import zlib
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
+
+from attrs import evolve
 
 from garcon.web.exchange import Outgoing
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    # The same module for older interpreters.
+    from backports import zstd
 
 LEAST = 1_024
 _LEVEL = 4
@@ -24,15 +31,31 @@ def _deflate(body: bytes) -> bytes:
     return zlib.compress(body, _LEVEL)
 
 
-ENCODERS: dict[str, Encoder] = {"gzip": _gzip, "deflate": _deflate}
-"""What we can do, the preferred first.  Zstandard joins where the interpreter has it (3.14)."""
+def _zstd(body: bytes) -> bytes:
+    return zstd.compress(body)
 
-if find_spec("compression") is not None:
-    ENCODERS = {
-        "gzip": _gzip,
-        "zstd": import_module("compression.zstd").compress,
-        "deflate": _deflate,
+
+ENCODERS: dict[str, Encoder] = {"gzip": _gzip, "zstd": _zstd, "deflate": _deflate}
+"""What we can do, the preferred first."""
+
+_INCOMPRESSIBLE = frozenset(
+    {
+        "application/octet-stream",
+        "application/pdf",
+        "application/wasm",
+        "application/zip",
+        "application/x-zip-compressed",
+        "application/gzip",
+        "application/x-gzip",
+        "application/x-bzip",
+        "application/x-bzip2",
+        "application/x-7z-compressed",
+        "application/vnd.rar",
+        "application/x-rar-compressed",
+        "text/event-stream",
     }
+)
+_INCOMPRESSIBLE_KINDS = ("image/", "audio/", "video/", "font/")
 
 
 def choose(accept: str | None) -> str | None:
@@ -63,26 +86,43 @@ def _quality(parameters: str) -> float:
 
 
 def is_eligible(method: str, answer: Outgoing, ranged: bool) -> bool:
-    """Whether an answer may be sent in another coding.  Ours are all JSON or text."""
+    """Whether an answer may be sent in another coding."""
+    headers = answer.headers
     return (
         len(answer.body) >= LEAST
         and method != "HEAD"
         and not ranged
         and answer.status not in (101, 204, 304)
-        and "no-transform" not in answer.headers.get("Cache-Control", "").lower()
-        and "Content-Encoding" not in answer.headers
+        and "no-transform" not in headers.get("Cache-Control", "").lower()
+        and "Content-Encoding" not in headers
+        and is_compressible(headers.get("Content-Type", ""))
     )
+
+
+def is_compressible(content_type: str) -> bool:
+    """Whether bodies of this type become smaller at all."""
+    media = content_type.partition(";")[0].strip().lower()
+    if media == "image/svg+xml":
+        return True
+    return media not in _INCOMPRESSIBLE and not media.startswith(_INCOMPRESSIBLE_KINDS)
 
 
 def varied(answer: Outgoing) -> Outgoing:
     """Return the answer with the header that tells caches what it depends on."""
-    return Outgoing(answer.status, answer.body, {**answer.headers, "Vary": "Accept-Encoding"})
+    return evolve(answer, headers=_varying(answer))
 
 
 def encoded(answer: Outgoing, coding: str, body: bytes) -> Outgoing:
     """Return the answer in its new coding: `body` is the encoded one, a strong tag becomes weak."""
-    headers = {**answer.headers, "Vary": "Accept-Encoding", "Content-Encoding": coding}
+    headers = _varying(answer)
+    headers["Content-Encoding"] = coding
     tag = headers.get("ETag")
     if tag is not None and not tag.startswith("W/"):
         headers["ETag"] = f"W/{tag}"
     return Outgoing(answer.status, body, headers)
+
+
+def _varying(answer: Outgoing) -> dict[str, str]:
+    already = answer.headers.get("Vary")
+    vary = "Accept-Encoding" if already is None else f"{already}, Accept-Encoding"
+    return {**answer.headers, "Vary": vary}

@@ -13,9 +13,9 @@ from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
 from garcon.controller.handlers import Answer, Handlers, error_answer
-from garcon.controller.http import compression
-from garcon.controller.http.health import Health
-from garcon.controller.http.policy import Admitted, outgoing
+from garcon.controller.http import compression, ranges
+from garcon.controller.http.pages import KeptAnswer, Page
+from garcon.controller.http.policy import NOT_FOUND, Admitted, outgoing
 from garcon.controller.principals import LOCAL_PRINCIPAL
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError, validation
@@ -40,13 +40,11 @@ class Door:
         self,
         reactor: Any,
         handlers: Handlers,
-        health: Health,
         *,
         compress: bool = True,
     ) -> None:
         self._reactor: IReactorThreads = reactor
         self._handlers = handlers
-        self._health = health
         self._compress = compress
         self._mutations: set[Deferred[Answer]] = set()
 
@@ -65,8 +63,10 @@ class Door:
     @returns_deferred
     async def _answer(self, incoming: Incoming) -> Outgoing:
         admitted: Admitted = incoming.context
+        if admitted.page is not None:
+            return await self._finished(incoming, await _served(admitted.page, incoming))
         if admitted.match is None:
-            return self._health.answer(incoming)
+            return NOT_FOUND
         operation = admitted.match.operation
         try:
             body = None if operation.body is None else parse_body(incoming)
@@ -88,9 +88,7 @@ class Door:
             headers = {"Content-Type": "application/json", **headers}
         if answer.status == 401:
             headers["WWW-Authenticate"] = "Bearer"
-        if is_unchanged(incoming, answer):
-            return Outgoing(304, b"", answer.headers)
-        return await self._coded(incoming, Outgoing(answer.status, answer.body, headers))
+        return await self._finished(incoming, Outgoing(answer.status, answer.body, headers))
 
     def _shielded(self, work: Deferred[Answer]) -> Deferred[Answer]:
         waiter: Deferred[Answer] = Deferred()
@@ -109,20 +107,39 @@ class Door:
         work.addBoth(ended)
         return waiter
 
-    async def _coded(self, incoming: Incoming, answer: Outgoing) -> Outgoing:
+    async def _finished(self, incoming: Incoming, answer: Outgoing) -> Outgoing:
+        """Send only what the client needs of it: nothing new, a part, or all of it, coded."""
         ranged = incoming.headers.hasHeader(b"range")
-        if not self._compress or not compression.is_eligible(incoming.method, answer, ranged):
+        eligible = self._compress and compression.is_eligible(incoming.method, answer, ranged)
+        if is_unchanged(incoming, answer):
+            whole = compression.varied(answer) if eligible else answer
+            return Outgoing(304, b"", whole.headers)
+        if ranges.is_wanted(incoming, answer):
+            return ranges.part_of(answer, incoming.header(b"range") or "")
+        if not eligible:
             return answer
         coding = compression.choose(incoming.header(b"accept-encoding"))
         if coding is None:
             return compression.varied(answer)
-        encode: Callable[[bytes], bytes] = compression.ENCODERS[coding]
-        if len(answer.body) <= _ON_THIS_THREAD:
-            body = encode(answer.body)
-        else:
-            pool = self._reactor.getThreadPool()
-            body = await deferToThreadPool(self._reactor, pool, encode, answer.body)
+        kept = answer.coded if isinstance(answer, KeptAnswer) else {}
+        body = kept.get(coding)
+        if body is None:
+            body = kept[coding] = await self._encode(compression.ENCODERS[coding], answer.body)
         return compression.encoded(answer, coding, body)
+
+    async def _encode(self, encode: Callable[[bytes], bytes], body: bytes) -> bytes:
+        if len(body) <= _ON_THIS_THREAD:
+            return encode(body)
+        pool = self._reactor.getThreadPool()
+        return await deferToThreadPool(self._reactor, pool, encode, body)
+
+
+async def _served(page: Page, incoming: Incoming) -> Outgoing:
+    try:
+        answer = page.answer(incoming)
+        return await answer if isinstance(answer, Deferred) else answer
+    except GarconError as error:
+        return outgoing(error)
 
 
 def parse_body(incoming: Incoming) -> dict[str, Any]:
@@ -143,11 +160,13 @@ def parse_body(incoming: Incoming) -> dict[str, Any]:
     return value
 
 
-def is_unchanged(incoming: Incoming, answer: Answer) -> bool:
+def is_unchanged(incoming: Incoming, answer: Outgoing) -> bool:
     """Whether the client has this very answer already (``If-None-Match``, compared weakly)."""
     tag = answer.headers.get("ETag")
     known = incoming.header(b"if-none-match")
-    if tag is None or known is None or answer.status != 200 or incoming.method == "POST":
+    if tag is None or known is None or answer.status != 200:
+        return False
+    if incoming.method not in ("GET", "HEAD"):
         return False
     wanted = tag.removeprefix("W/")
     return any(part.strip().removeprefix("W/") in (wanted, "*") for part in known.split(","))

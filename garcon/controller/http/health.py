@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from garcon.controller.http.identity import Identities
+from garcon.controller.http.pages import Page
 from garcon.controller.http.policy import outgoing
 from garcon.errors import GarconError
 from garcon.web.exchange import Incoming, Outgoing, json_answer, text_answer
@@ -18,6 +19,12 @@ class Health:
     def __init__(self, identities: Identities, reasons: Callable[[], Sequence[str]]) -> None:
         self._identities = identities
         self._reasons = reasons
+
+    def page(self, path: str) -> Page | None:
+        """Return the probe at a path: it is answered also while the controller ends."""
+        if path in ("/livez", "/readyz"):
+            return Page("health", self.answer, survives=True)
+        return None
 
     def answer(self, incoming: Incoming) -> Outgoing:
         """Answer a probe; the reasons are for a principal only."""

@@ -12,6 +12,7 @@ from garcon.contract import limits
 from garcon.contract.operations import Operation
 from garcon.controller.handlers import Handlers, error_answer
 from garcon.controller.http.identity import Identities
+from garcon.controller.http.pages import Page, Pages
 from garcon.controller.http.router import Match, Router
 from garcon.controller.principals import Principal
 from garcon.errors import GarconError, validation
@@ -25,9 +26,9 @@ from garcon.web.exchange import (
 )
 from garcon.web.forwarded import TrustedProxies
 from garcon.web.hosts import AllowedHosts
+from garcon.web.origins import AllowedOrigins
 
 LANE_PATH = "/executor/"
-HEALTH_PATHS = frozenset({"/livez", "/readyz"})
 INSTANCE_HEADER = b"x-garcon-server-instance"
 
 NOT_FOUND = text_answer(404, "Not found")
@@ -35,7 +36,7 @@ NOT_FOUND = text_answer(404, "Not found")
 
 @frozen
 class Admitted:
-    """What admission found out, kept for the answer.  `match` is None for a health path.
+    """What admission found out, kept for the answer: an operation or a page.
 
     `base_url` is what the request itself suggests as the address that workers dial: None at a port
     that takes none.
@@ -44,6 +45,7 @@ class Admitted:
     match: Match | None
     principal: Principal | None
     base_url: str | None = None
+    page: Page | None = None
 
 
 def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing:
@@ -58,6 +60,7 @@ def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing
 
 
 WRONG_HOST = outgoing(validation("This server does not answer to that Host name.", status=403))
+WRONG_ORIGIN = outgoing(validation("This server takes nothing from that web page.", status=403))
 
 
 class ISignIns(Interface):
@@ -69,7 +72,7 @@ class ISignIns(Interface):
 
 @implementer(IDoorPolicy)
 class ControllerPolicy:
-    """Host, route, caller, instance and size, in this order.
+    """Host, origin, route, caller, instance and size, in this order.
 
     `sign_ins` counts those who want to become known, `proxies` says whose word about their address
     is taken.  `lane_resource` takes workers' sockets; a door that is only for the command has none.
@@ -86,6 +89,8 @@ class ControllerPolicy:
         server_instance_id: str,
         body_limit: int,
         stopping: Callable[[], bool],
+        origins: AllowedOrigins | None = None,
+        pages: Pages | None = None,
         sign_ins: ISignIns | None = None,
         proxies: TrustedProxies | None = None,
         lane_resource: IResource | None = None,
@@ -93,6 +98,8 @@ class ControllerPolicy:
         self._sign_ins = sign_ins
         self._proxies = TrustedProxies() if proxies is None else proxies
         self._hosts = hosts
+        self._origins = AllowedOrigins() if origins is None else origins
+        self._pages = Pages([]) if pages is None else pages
         self._router = router
         self._handlers = handlers
         self._identities = identities
@@ -106,10 +113,14 @@ class ControllerPolicy:
         path = incoming.path
         if path.startswith(LANE_PATH):
             return self._lane(incoming)
-        if not self._hosts.allows(incoming.header(b"host"), incoming.local):
+        host = incoming.header(b"host")
+        if not self._hosts.allows(host, incoming.local):
             return WRONG_HOST
-        if path in HEALTH_PATHS and incoming.method in ("GET", "HEAD"):
-            return Admission(0, Admitted(None, None), is_known=False)
+        if not self._origins.allows(incoming.header(b"origin"), host):
+            return WRONG_ORIGIN
+        page = self._pages.find(path) if incoming.method in ("GET", "HEAD") else None
+        if page is not None:
+            return self._page(incoming, page)
         match = self._router.match(incoming.method, path)
         if match is None or not self._handlers.serves(match.operation.route.key):
             return NOT_FOUND
@@ -123,6 +134,17 @@ class ControllerPolicy:
             # Whoever is not known could otherwise keep a connection by a body that never comes.
             limit = 0 if match.operation.body is None else limits.CREDENTIALS_BODY
         return Admission(limit, Admitted(match, principal, base), is_known=principal is not None)
+
+    def _page(self, incoming: Incoming, page: Page) -> Admission | Outgoing:
+        principal = None
+        try:
+            if self._stopping() and not page.survives:
+                raise shutting_down()
+            if not page.open:
+                principal = self._identities.principal(incoming.header(b"authorization"))
+        except GarconError as error:
+            return outgoing(error)
+        return Admission(0, Admitted(None, principal, page=page), is_known=principal is not None)
 
     def _judge(self, incoming: Incoming, match: Match) -> Principal | None:
         if self._stopping():

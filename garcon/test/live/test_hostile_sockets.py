@@ -20,6 +20,7 @@ from garcon.controller.http.discovery import Discovery
 from garcon.controller.http.door import Door
 from garcon.controller.http.health import Health
 from garcon.controller.http.identity import Identities
+from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.controller.service import SECURITY_HEADERS
@@ -299,8 +300,9 @@ class ControllerAttacks(AnyPort, Attacked):
             body_limit=HTTP_BODY,
             stopping=lambda: False,
             lane_resource=LaneResource(find, reactor, self.admission),
+            pages=Pages([Health(identities, lambda: ()).page]),
         )
-        door = Door(reactor, handlers, Health(identities, lambda: ()))
+        door = Door(reactor, handlers)
         self.site = BoundedSite(
             reactor, policy, door.answer, DoorLimits(connections=self.places), SECURITY_HEADERS
         )

@@ -25,6 +25,7 @@ from garcon.controller.http.discovery import Discovery
 from garcon.controller.http.door import Door
 from garcon.controller.http.health import Health
 from garcon.controller.http.identity import Identities
+from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.local.descriptors import new_capability
@@ -32,6 +33,7 @@ from garcon.testing.inline_threads import InlinePool, InlineReactor
 from garcon.web.exchange import DoorLimits
 from garcon.web.forwarded import TrustedProxies, parse_network
 from garcon.web.hosts import AllowedHosts
+from garcon.web.origins import AllowedOrigins
 from garcon.web.site import BoundedSite
 
 INSTANCE = "5f9a2f4e-0000-4000-8000-000000000001"
@@ -111,7 +113,8 @@ class DoorCase(SynchronousTestCase):
             self.capability, disable_auth=self.disable_auth, holder=self.accounts.holder
         )
         health = Health(self.identities, lambda: ["stopping"] if self.stopping else [])
-        self.door = Door(self.reactor, self.handlers, health)
+        self.pages = Pages([health.page])
+        self.door = Door(self.reactor, self.handlers)
         self.lanes = Resource()
         self.site = self.make_site(self.lanes)
 
@@ -136,7 +139,9 @@ class DoorCase(SynchronousTestCase):
     def make_site(self, lanes: Resource | None) -> BoundedSite:
         """Make a site, with workers' sockets or without."""
         policy = ControllerPolicy(
-            hosts=AllowedHosts(["garcon.example"]),
+            hosts=AllowedHosts(["garcon.example", "named.example"]),
+            origins=AllowedOrigins(["named.example"], "https://garcon.example"),
+            pages=self.pages,
             router=Router(),
             handlers=self.handlers,
             identities=self.identities,

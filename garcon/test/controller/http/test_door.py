@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 from garcon.contract import operations
 from garcon.controller.handlers import Reply
@@ -179,11 +185,46 @@ class FenceTests(DoorCase):
             response = self.ask("GET", f"{PATH}/openapi.json", {"Host": host})
             self.assertEqual(response.status, status, host)
 
+    def test_foreign_origins_are_refused(self) -> None:
+        """A page of another site gets nothing, whatever it asks for, and nothing of it is read."""
+        for origin, status in (
+            ("http://localhost:5173", 200),
+            ("http://localhost:1", 200),
+            ("https://garcon.example", 200),
+            ("http://named.example:3000", 200),
+            ("http://garcon.example", 403),
+            ("https://evil.example", 403),
+            ("null", 403),
+        ):
+            for path in (f"{PATH}/openapi.json", f"{PATH}/executors", "/livez"):
+                response = self.ask("GET", path, {"Origin": origin})
+                self.assertEqual(response.status, status, (origin, path))
+        self.calls.clear()
+        headers = {"Origin": "https://evil.example", "Content-Length": "50"}
+        self.assert_error(
+            self.ask("POST", f"{PATH}/chats/stop", headers), 403, "VALIDATION_FAILED", False
+        )
+        self.assertEqual(self.calls, [])
+
+    def test_a_page_of_the_very_address_may_ask(self) -> None:
+        """It is the one that this door served."""
+        for origin, status in (
+            ("https://garcon.example:81", 200),
+            ("http://garcon.example:82", 403),
+        ):
+            headers = {"Host": "garcon.example:81", "Origin": origin}
+            self.assertEqual(self.ask("GET", f"{PATH}/executors", headers).status, status)
+
     def test_workers_sockets_are_exempt(self) -> None:
         """Their pre-shared key decides; a plain request there is no route."""
         path = f"/executor/{INSTANCE}"
         self.assertEqual(self.ask("GET", path, {"Host": "evil.example"}).status, 404)
-        upgrade = {"Host": "evil.example", "Upgrade": "websocket", "Connection": "Upgrade"}
+        upgrade = {
+            "Host": "evil.example",
+            "Origin": "https://evil.example",
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+        }
         response = self.ask("GET", path, upgrade)
         # The resource of this test has no child, and says so in its own way.
         self.assertNotEqual(response.body, b"Not found")
@@ -379,21 +420,26 @@ class CompressionTests(DoorCase):
             ("gzip;q=0.5, deflate", "deflate"),
             ("gzip;q=0, deflate;q=0", None),
             ("*", "gzip"),
-            ("*;q=0.5, gzip;q=0", "zstd" if self.has_zstd() else "deflate"),
+            ("*;q=0.5, gzip;q=0", "zstd"),
+            ("zstd, br", "zstd"),
+            ("deflate, zstd", "zstd"),
+            ("deflate, zstd, gzip", "gzip"),
+            ("gzip;q=0.9, zstd;q=0.8, deflate", "deflate"),
+            ("zstd;q=0, *", "gzip"),
+            ("*;q=0", None),
+            ("*;q=0, deflate;q=0.1", "deflate"),
             ("GZIP ; Q=1", "gzip"),
             ("gzip;q=x", None),
         ):
             self.assertEqual(self.coding(accept), coding, accept)
 
-    def has_zstd(self) -> bool:
-        """Whether this interpreter has Zstandard."""
-        from garcon.controller.http.compression import ENCODERS
-
-        return "zstd" in ENCODERS
-
     def test_what_is_sent_decodes(self) -> None:
         """With the right length, and a word to caches."""
-        for coding, decode in (("gzip", gzip.decompress), ("deflate", zlib.decompress)):
+        for coding, decode in (
+            ("gzip", gzip.decompress),
+            ("zstd", zstd.decompress),
+            ("deflate", zlib.decompress),
+        ):
             response = self.ask("GET", f"{PATH}/executors", {"Accept-Encoding": coding})
             self.assertEqual(json.loads(decode(response.body)), {"text": "x" * 2_000})
             self.assertEqual(response.headers["content-length"], str(len(response.body)))
@@ -411,14 +457,57 @@ class CompressionTests(DoorCase):
         self.reply = Reply("x" * 1_022)
         self.assertEqual(self.coding("gzip"), "gzip")
 
+    def test_a_tag_becomes_weak(self) -> None:
+        """The bytes are others; a weak one stays, and what is unchanged is told by either."""
+        for tag in ('"abc"', 'W/"abc"'):
+            self.reply = Reply({"text": "x" * 2_000}, headers={"ETag": tag, "Vary": "Accept"})
+            response = self.ask("GET", f"{PATH}/executors", {"Accept-Encoding": "gzip"})
+            self.assertEqual(response.headers["etag"], 'W/"abc"')
+            self.assertEqual(response.headers["vary"], "Accept, Accept-Encoding")
+            plain = self.ask("GET", f"{PATH}/executors")
+            self.assertEqual(plain.headers["etag"], tag)
+            unchanged = self.ask("GET", f"{PATH}/executors", {"If-None-Match": 'W/"abc"'})
+            self.assertEqual((unchanged.status, unchanged.body), (304, b""))
+            self.assertEqual(unchanged.headers["vary"], "Accept, Accept-Encoding")
+
+    def test_types_that_do_not_compress(self) -> None:
+        """By their media type, parameters aside; a drawing is text."""
+        for kind, compresses in (
+            ("application/json", True),
+            ("text/html; charset=utf-8", True),
+            ("image/svg+xml", True),
+            ("", True),
+            ("image/png", False),
+            ("IMAGE/JPEG", False),
+            ("audio/mpeg", False),
+            ("video/mp4; codecs=x", False),
+            ("font/woff2", False),
+            ("application/octet-stream", False),
+            ("application/pdf", False),
+            ("application/wasm", False),
+            ("application/zip", False),
+            ("application/gzip", False),
+            ("application/x-bzip2", False),
+            ("application/x-7z-compressed", False),
+            ("application/vnd.rar", False),
+            ("text/event-stream", False),
+        ):
+            self.reply = Reply("x" * 2_000, headers={"Content-Type": kind})
+            expected = "gzip" if compresses else None
+            self.assertEqual(self.coding("gzip"), expected, kind)
+
     def test_who_cannot_decode_is_told_what_it_depends_on(self) -> None:
         """Eligible but unmatched answers still vary."""
         response = self.ask("GET", f"{PATH}/executors")
         self.assertEqual(response.headers["vary"], "Accept-Encoding")
 
     def test_what_is_skipped(self) -> None:
-        """HEAD, ranges, and answers that forbid it."""
+        """HEAD, ranges, and answers that forbid it or are coded already."""
         self.assertIsNone(self.coding("gzip", Range="bytes=0-1"))
+        for headers in ({"Cache-Control": "private, No-Transform"}, {"Content-Encoding": "br"}):
+            self.reply = Reply({"text": "x" * 2_000}, headers=headers)
+            self.assertEqual(self.coding("gzip"), headers.get("Content-Encoding"))
+        self.reply = Reply({"text": "x" * 2_000})
         head = self.ask("HEAD", f"{PATH}/executors", {"Accept-Encoding": "gzip"})
         self.assertNotIn("content-encoding", head.headers)
         self.reply = Reply({"text": "x" * 2_000}, headers={"Cache-Control": "no-transform"})
@@ -447,3 +536,26 @@ class CompressionTests(DoorCase):
         response = self.ask("GET", f"{PATH}/executors", {"If-None-Match": "*"})
         self.assertEqual(response.body, b"")
         self.assertEqual(response.headers["cache-control"], "private, no-cache")
+
+
+class RangeTests(DoorCase):
+    """A part of an operation's answer."""
+
+    def test_a_part_of_json(self) -> None:
+        """GET with one range of bytes on an answer whose length is known."""
+        self.reply = Reply("x" * 8)
+        response = self.ask("GET", f"{PATH}/executors", {"Range": "bytes=0-3"})
+        self.assertEqual((response.status, response.body), (206, b'"xxx'))
+        self.assertEqual(response.headers["content-range"], "bytes 0-3/10")
+
+    def test_only_success_has_parts(self) -> None:
+        """An error is sent whole."""
+        self.reply = GarconError("BUSY", "later", status=503)
+        response = self.ask("GET", f"{PATH}/executors", {"Range": "bytes=0-3"})
+        self.assert_error(response, 503, "BUSY", False)
+
+    def test_only_get_has_parts(self) -> None:
+        """A command's answer is sent whole."""
+        self.reply = Reply({})
+        response = self.ask("PUT", f"{PATH}/app/settings", {"Range": "bytes=0-0"}, b"{}")
+        self.assertEqual((response.status, response.body), (200, b"{}"))
