@@ -1,0 +1,45 @@
+"""What the browser sockets ask of whoever knows the chats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from twisted.internet.defer import Deferred
+from zope.interface import Attribute, Interface
+
+from garcon.contract.events import ControlResult, ProcessingSnapshot, Reloaded, Subscribed
+from garcon.controller.ws.requests import Reload, Subscribe
+
+ReloadPhase = Literal["reading", "saving"]
+Progress = Callable[[ReloadPhase, int], None]
+"""Takes a reload's phase and how many rows it has so far."""
+
+
+class IAnswers(Interface):
+    """The chats, as sockets ask about them.  What is returned goes out before anything else can
+    happen, so it may be a picture of one instant.
+
+    Failures are `GarconError`s with a code of server.md A.8, or any other for a history that cannot
+    be loaded.
+    """
+
+    server_instance_id: str = Attribute("This process.")
+
+    def now() -> str:
+        """Return this instant as the contract spells it."""
+
+    def processing() -> ProcessingSnapshot:
+        """Return every chat that is not idle, by its id; `reconnecting` is a phase of its own."""
+
+    def controls(chat_ids: Sequence[str]) -> Deferred[list[ControlResult]]:
+        """Return what is known of each chat's execution control, in that order."""
+
+    def page(request: Subscribe) -> Deferred[Subscribed]:
+        """Read one page of a replay."""
+
+    def reload(request: Reload, progress: Progress) -> Deferred[Reloaded]:
+        """Make the chat's transcript anew from its agent's history.
+
+        Cancelling stops it until the phase ``saving``, and has no effect after that.
+        """
