@@ -69,6 +69,12 @@ class RunFailed(_Event, frozen=True, tag="agent-run-failed", kw_only=True):
     client_request_id: str
 
 
+class SessionCreated(_Event, frozen=True, tag="chat-session-created", kw_only=True):
+    """The agent has a session of its own for this chat."""
+
+    chat_id: str
+
+
 class SessionStopped(_Event, frozen=True, tag="chat-session-stopped", kw_only=True):
     chat_id: str
     outcome: Literal["interrupt-requested", "already-idle", "failed"]
@@ -96,6 +102,9 @@ class ClearRun(
     run_id: str
 
 
+Mutation = Upsert | Remove | ClearRun
+
+
 class TransientFeedMutation(_Event, frozen=True, tag="chat-transient-feed-mutation", kw_only=True):
     """One change of a chat's pending permissions (A.10); the revision grows by one with each."""
 
@@ -103,7 +112,7 @@ class TransientFeedMutation(_Event, frozen=True, tag="chat-transient-feed-mutati
     chat_id: str
     transcript_view_id: str
     transient_revision: int
-    mutation: Upsert | Remove | ClearRun
+    mutation: Mutation
 
 
 # Broadcasts without an order of their own (A.11.7)
@@ -166,6 +175,7 @@ Event = (
     | ProcessingUpdated
     | RunFinished
     | RunFailed
+    | SessionCreated
     | SessionStopped
     | TranscriptReplaced
     | TransientFeedMutation

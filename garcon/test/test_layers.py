@@ -28,7 +28,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
         {"runtime", "link", "web", "contract", "local", "errors", "deferreds"},
     ),
     "controller": frozenset(
-        {"runtime", "link", "web", "store", "contract", "local", "errors", "deferreds"},
+        {
+            *("runtime", "link", "web", "store", "contract", "local"),
+            *("errors", "deferreds", "sockets"),
+        },
     ),
     "stalls": frozenset(),
     "allocation": frozenset(),

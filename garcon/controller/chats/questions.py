@@ -7,6 +7,7 @@ from typing import Protocol
 
 from attrs import define, field
 
+from garcon.contract.events import Mutation
 from garcon.contract.messages import PermissionRequest
 from garcon.contract.runs import PermissionAutoResolved, PermissionRequested
 from garcon.controller.chats.chat import Chat
@@ -30,6 +31,8 @@ class Questions:
     _run_id: str
     _now: Callable[[], str]
     _add: Add
+    _told: Callable[[Chat, Mutation], None]
+    """Takes each change of what is live."""
     _open: set[str] = field(factory=set, init=False)
     _deciding: set[str] = field(factory=set, init=False)
 
@@ -82,14 +85,24 @@ class Questions:
 
     def run_ended(self) -> None:
         """Nobody can be answered any more, but for those whose answer is on its way."""
+        self.clear()
         for occurrence in sorted(self._open - self._deciding):
             self.withdrawn(occurrence)
 
+    def clear(self) -> None:
+        """Nothing of this run is live any more."""
+        cleared = self._chat.permissions.clear_run(self._run_id)
+        if cleared is not None:
+            self._told(self._chat, cleared)
+
     def _retire(self, occurrence: str) -> None:
         self._open.discard(occurrence)
-        self._chat.permissions.remove(occurrence)
+        removed = self._chat.permissions.remove(occurrence)
+        if removed is not None:
+            self._told(self._chat, removed)
 
     def _is_live(self, row: Row, request: PermissionRequest) -> None:
         view_id = self._chat.transcript.view_id
         if request.permission_occurrence_id in self._open:
-            self._chat.permissions.add(self._run_id, view_id, row.ordinal, request)
+            added = self._chat.permissions.add(self._run_id, view_id, row.ordinal, request)
+            self._told(self._chat, added)

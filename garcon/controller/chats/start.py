@@ -12,7 +12,7 @@ from twisted.logger import Logger
 
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.chats import StartAccepted, StartChat
-from garcon.contract.events import ListRefreshRequested
+from garcon.contract.events import ListRefreshRequested, SessionDeleted
 from garcon.contract.limits import INTERACTIVE_READ
 from garcon.contract.messages import Presentation
 from garcon.contract.runs import Launch, ProjectInspection
@@ -200,6 +200,7 @@ class Starts:
         state = self._state
         turn.release()
         state.registry.remove(chat.id)
+        state.publish(SessionDeleted(chat_id=chat.id))
         at = state.now()
         state.receipts.settle(chat.id, turn.run_id, "failed", at, error=error.text)
         state.ledger.settle(record, "failed")

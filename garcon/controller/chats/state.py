@@ -10,8 +10,15 @@ from attrs import define, field
 from msgspec import UNSET
 from twisted.internet.interfaces import IReactorTime
 
-from garcon.contract.chats import Phase
-from garcon.contract.events import ChatMessages, ControlUpdated, Event, ProcessingUpdated
+from garcon.contract.chats import Phase, ResendCandidate
+from garcon.contract.events import (
+    ChatMessages,
+    ControlUpdated,
+    Event,
+    Mutation,
+    ProcessingUpdated,
+    TransientFeedMutation,
+)
 from garcon.contract.queues import ExecutionControl
 from garcon.contract.routes import TURN_RECEIPT
 from garcon.controller.chats.agents import Agents
@@ -24,7 +31,7 @@ from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
-from garcon.controller.transcripts.rows import displayed, ended_turn
+from garcon.controller.transcripts.batches import batches
 from garcon.controller.transcripts.times import iso
 from garcon.deferreds import Tasks
 from garcon.errors import GarconError
@@ -72,23 +79,41 @@ class State:
         self.publisher.publish(event)
 
     def phase_changed(self, chat: Chat) -> None:
-        """Tell what a chat does now."""
-        self.publish(ProcessingUpdated(chat_id=chat.id, phase=self.phase(chat)))
+        """Tell what a chat does now; of one that is no more nothing is told."""
+        if self.registry.find(chat.id) is chat:
+            self.publish(ProcessingUpdated(chat_id=chat.id, phase=self.phase(chat)))
+
+    def permissions_changed(self, chat: Chat, mutation: Mutation) -> None:
+        """Tell of a change of what is asked live in a chat."""
+        if self.registry.find(chat.id) is chat:
+            self.publish(
+                TransientFeedMutation(
+                    server_instance_id=self.server_instance_id,
+                    chat_id=chat.id,
+                    transcript_view_id=chat.transcript.view_id,
+                    transient_revision=chat.permissions.revision,
+                    mutation=mutation,
+                )
+            )
 
     def rows_committed(self, chat_id: str, view_id: str, rows: tuple[Row, ...]) -> None:
-        """Tell of durable rows."""
-        shown = [message for row in rows if (message := displayed(row)) is not None]
-        turn_id = next((turn for row in rows if (turn := ended_turn(row)) is not None), UNSET)
-        self.publish(
-            ChatMessages(
-                chat_id=chat_id,
-                transcript_view_id=view_id,
-                messages=shown,
-                first_ordinal=rows[0].ordinal,
-                last_ordinal=rows[-1].ordinal,
-                turn_id=turn_id,
+        """Tell of durable rows: what resulted from one commit, in as many messages as fit."""
+        chat = self.registry.find(chat_id)
+        candidates: list[ResendCandidate] = []
+        if chat is not None and self.phase(chat) is None:
+            candidates = chat.transcript.resend_candidates_now
+        for part in batches(rows):
+            self.publish(
+                ChatMessages(
+                    chat_id=chat_id,
+                    transcript_view_id=view_id,
+                    messages=part.shown,
+                    first_ordinal=part.first,
+                    last_ordinal=part.last,
+                    resend_candidates=candidates,
+                    turn_id=part.turn_id or UNSET,
+                )
             )
-        )
 
     def control(self, chat_id: str) -> ExecutionControl:
         """Return a chat's execution control, the initial one for a chat that is not there

@@ -16,7 +16,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
-from garcon.contract.events import RunFailed, RunFinished
+from garcon.contract.events import RunFailed, RunFinished, SessionCreated
 from garcon.contract.messages import AssistantMessage, ProviderRow
 from garcon.contract.runs import (
     Launch,
@@ -87,7 +87,7 @@ class Turn:
         self._launching = Launching(run_id, state.clock, lambda: self.is_stopping)
         self._held = Held()
         self._commits = Commits(chat, state.clock, self._rows_lost)
-        self._questions = Questions(chat, run_id, state.now, self._add)
+        self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
         self._end: tuple[Outcome, RunFailure | None] | None = None
         self._agent_end = AgentEnd(state, chat, run_id)
         self._underway: list[SteeredInput] = []
@@ -285,11 +285,16 @@ class Turn:
     def _session(self, agent_session_id: str) -> None:
         if agent_session_id == self._chat.record.agent_session_id:
             return
+        is_first = self._chat.record.agent_session_id is None
         # A fresh agent session also makes this turn's model the chat's own (chats.md 3.5).
         selection = self._selection or {}
         self._chat.set(agent_session_id=agent_session_id, **selection)
         self._commits.save_chat()
-        self._add(rows.session(self._state.now(), agent_session_id))
+        created = SessionCreated(chat_id=self._chat.id) if is_first else None
+        self._add(
+            rows.session(self._state.now(), agent_session_id),
+            None if created is None else lambda _: self._state.publish(created),
+        )
 
     def _run_ended(self, event: RunEnded) -> None:
         unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
@@ -392,6 +397,7 @@ class Turn:
         if not self._agent_end.has_come:
             self._state.tasks.spawn("ending a turn that cannot be kept", self._agent_end.abort())
         self._end = ("failed", RunFailure("INTERNAL_ERROR", "The turn's output could not be kept."))
+        self._questions.clear()
         self._settle()
 
     def _settle(self) -> None:
@@ -428,7 +434,9 @@ class Turn:
             "client_request_id": self._record.request_id,
         }
         if outcome == "failed":
-            why = (error.message or error.code) if error is not None else "The agent failed."
+            # Clients drop an event whose text is blank.
+            texts = (error.message, error.code) if error is not None else ()
+            why = next((text for text in texts if text.strip()), "The agent failed.")
             self._state.publish(RunFailed(**about, error=why))
         else:
             self._state.publish(RunFinished(**about))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from attrs import frozen
+from msgspec import Struct
 
 from garcon.contract.chats import ResendCandidate
 from garcon.contract.messages import Image
 from garcon.controller.transcripts.rows import Input, answers_input
+from garcon.store.interfaces import Damaged
 from garcon.store.records import Row
+
+UNNAMED = "attachment"
 
 
 @frozen
@@ -21,7 +26,7 @@ class Candidate:
     images: tuple[Image, ...] = ()
 
     def shown(self) -> ResendCandidate:
-        names = [image.name or "attachment" for image in self.images]
+        names = [image.name or UNNAMED for image in self.images]
         return ResendCandidate(ordinal=self.ordinal, content=self.content, attachment_names=names)
 
 
@@ -35,6 +40,33 @@ class Prompt:
 
 def candidate(ordinal: int, stored: Input) -> Candidate:
     return Candidate(ordinal, stored.content, tuple(stored.attached))
+
+
+class _Named(Struct):
+    name: str | None = None
+
+
+class _Seen(Struct):
+    """What is shown of an input: its attachments' names, never what is in them."""
+
+    content: str
+    images: list[_Named] = []
+
+
+_decode = msgspec.json.Decoder(_Seen).decode
+
+
+def shown_candidate(view_id: str, row: Row) -> ResendCandidate:
+    """Return an unanswered input as its readers see it, read from its row; raises `Damaged`."""
+    try:
+        seen = _decode(row.payload)
+    except msgspec.DecodeError as error:
+        raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
+    return ResendCandidate(
+        ordinal=row.ordinal,
+        content=seen.content,
+        attachment_names=[image.name or UNNAMED for image in seen.images],
+    )
 
 
 def after(ordinals: Sequence[int], rows: Iterable[Row]) -> list[int]:

@@ -14,10 +14,12 @@ from attrs import frozen
 from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 
+from garcon.contract.chats import ResendCandidate
 from garcon.contract.runs import HistoryMessage
-from garcon.controller.transcripts import resend
+from garcon.controller.transcripts import replay, resend
 from garcon.controller.transcripts.conversation import conversation
 from garcon.controller.transcripts.pages import Page, span
+from garcon.controller.transcripts.replay import Stretch
 from garcon.controller.transcripts.resend import Candidate
 from garcon.controller.transcripts.rows import Draft, Input, input_of, shown
 from garcon.deferreds import returns_deferred
@@ -62,7 +64,7 @@ class Transcript:
         self._queued: list[_Unit] = []
         self._writing = False
         self._retired: GarconError | None = None
-        self._unanswered: list[int] | None = [] if last_ordinal == 0 else None
+        self._unanswered: dict[int, ResendCandidate] | None = {} if last_ordinal == 0 else None
 
     def append(
         self,
@@ -80,7 +82,7 @@ class Transcript:
         unit = _Unit(tuple(drafts), tuple(before), tuple(after), Deferred())
         self._queued.append(unit)
         if not self._writing:
-            self._write_next()
+            self._begin_writing()
         return unit.done
 
     def retire(self, why: GarconError) -> None:
@@ -114,16 +116,27 @@ class Transcript:
     @returns_deferred
     async def unanswered(self) -> list[Candidate]:
         """Read the inputs that count as unanswered, oldest first; fails with `Damaged`."""
-        while self._unanswered is None:
-            last_ordinal = self.last_ordinal
-            found = await self._count_back(last_ordinal)
-            if last_ordinal == self.last_ordinal:
-                self._unanswered = found
         return [
             resend.candidate(ordinal, self._input(row))
-            for ordinal in list(self._unanswered)
+            for ordinal in list(await self._known_unanswered())
             for row in await self._rows(ordinal, ordinal)
         ]
+
+    @returns_deferred
+    async def resend_candidates(self) -> list[ResendCandidate]:
+        """Return the same as readers are shown it; fails with `Damaged`."""
+        return list((await self._known_unanswered()).values())
+
+    @property
+    def resend_candidates_now(self) -> list[ResendCandidate]:
+        """The same at this instant.  Known from the first commit on, and before that none."""
+        return list((self._unanswered or {}).values())
+
+    @returns_deferred
+    async def stretch(self, after: int, through: int) -> Stretch:
+        """Read what a page of a replay may hold; fails with `Damaged`."""
+        self._must_be_sound()
+        return await replay.stretch(self._some_rows, after, through)
 
     @returns_deferred
     async def conversation(self, without: Collection[int] = ()) -> list[HistoryMessage]:
@@ -153,23 +166,43 @@ class Transcript:
         """Return the input that a ``user-input`` row holds; raises `Damaged`."""
         return self._input(row)
 
-    async def _count_back(self, last: int) -> list[int]:
-        found: list[int] = []
+    async def _known_unanswered(self) -> dict[int, ResendCandidate]:
+        while self._unanswered is None:
+            last_ordinal = self.last_ordinal
+            found = await self._count_back(last_ordinal)
+            if last_ordinal == self.last_ordinal:
+                self._unanswered = found
+        return self._unanswered
+
+    async def _count_back(self, last: int) -> dict[int, ResendCandidate]:
+        found: dict[int, ResendCandidate] = {}
         while last > 0:
             first = max(1, last - _CHUNK + 1)
-            earlier, answered = resend.counted_back(await self._rows(first, last))
-            found = earlier + found
+            rows = await self._rows(first, last)
+            earlier, answered = resend.counted_back(rows)
+            found = {n: self._candidate(rows[n - first]) for n in earlier} | found
             if answered:
                 break
             last = first - 1
         return found
 
-    async def _rows(self, first: int, last: int) -> list[Row]:
+    def _candidate(self, row: Row) -> ResendCandidate:
+        try:
+            return resend.shown_candidate(self.view_id, row)
+        except Damaged as damage:
+            self.fenced = damage
+            raise
+
+    @returns_deferred
+    async def _some_rows(self, first: int, last: int, most_bytes: int) -> list[Row]:
+        return await self._rows(first, last, most_bytes)
+
+    async def _rows(self, first: int, last: int, most_bytes: int | None = None) -> list[Row]:
         self._must_be_sound()
         if first > last:
             return []
         try:
-            return await self._store.read_rows(self.view_id, first, last)
+            return await self._store.read_rows(self.view_id, first, last, most_bytes)
         except Damaged as damage:
             self.fenced = damage
             raise
@@ -184,6 +217,17 @@ class Transcript:
     def _must_be_sound(self) -> None:
         if self.fenced is not None:
             raise Damaged(self.view_id, self.fenced.text)
+
+    def _begin_writing(self) -> None:
+        """Write; but first learn what is unanswered, as whoever is told of the rows is told that
+        too.  What cannot be read is met again by whoever needs it.
+        """
+        if self._unanswered is not None or self.fenced is not None:
+            self._write_next()
+            return
+        self._writing = True
+        known = Deferred.fromCoroutine(self._known_unanswered())
+        known.addErrback(lambda f: None).addCallback(lambda _: self._write_next())
 
     def _write_next(self) -> None:
         units, self._queued = self._queued, []
@@ -209,11 +253,18 @@ class Transcript:
         if rows:
             self.last_ordinal = rows[-1].ordinal
             if self._unanswered is not None:
-                self._unanswered = resend.after(self._unanswered, rows)
+                self._unanswered = self._still_unanswered(self._unanswered, rows)
             self._on_committed(self.view_id, rows)
         for unit, some in zip(units, kept, strict=True):
             unit.done.callback(some)
         self._go_on()
+
+    def _still_unanswered(
+        self, known: dict[int, ResendCandidate], rows: Sequence[Row]
+    ) -> dict[int, ResendCandidate]:
+        left = resend.after(list(known), rows)
+        new = {row.ordinal: row for row in rows if row.ordinal in left}
+        return {n: known[n] if n in known else self._candidate(new[n]) for n in left}
 
     def _not_written(self, units: list[_Unit], failure: Failure) -> None:
         self._writing = False

@@ -206,7 +206,7 @@ class Conversation:
 
     async def _reconnect(self, query: ReconnectQuery) -> None:
         await self._client.room()
-        results = await self._answers.controls(query.chat_ids)
+        results = self._answers.controls(query.chat_ids)
         self._client.answer(
             ReconnectState(
                 processing=self._processing(),

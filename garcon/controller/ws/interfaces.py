@@ -32,7 +32,7 @@ class IAnswers(Interface):
     def processing() -> ProcessingSnapshot:
         """Return every chat that is not idle, by its id; `reconnecting` is a phase of its own."""
 
-    def controls(chat_ids: Sequence[str]) -> Deferred[list[ControlResult]]:
+    def controls(chat_ids: Sequence[str]) -> list[ControlResult]:
         """Return what is known of each chat's execution control, in that order."""
 
     def page(request: Subscribe) -> Deferred[Subscribed]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from twisted.internet.defer import Deferred
 
 from garcon.contract import operations
+from garcon.contract.events import ChatMessages, TransientFeedMutation, Upsert
 from garcon.contract.messages import BashToolUse
 from garcon.contract.runs import Delivery, PermissionAutoResolved, PermissionWithdrawn
 from garcon.errors import CallError
@@ -61,6 +63,46 @@ class PermissionTests(ChatsTestCase):
     def last_kind(self) -> str:
         kind: str = self.kinds()[-1][1]
         return kind
+
+    def mutations(self) -> list[tuple[int, str]]:
+        """What was told of the feed: revision and kind."""
+        told = [event for event in self.told if isinstance(event, TransientFeedMutation)]
+        for event in told:
+            self.assertEqual(event.server_instance_id, INSTANCE)
+            self.assertEqual((event.chat_id, event.transcript_view_id), (CHAT, self.view))
+        kinds = [msgspec.to_builtins(event.mutation)["kind"] for event in told]
+        return list(zip([event.transient_revision for event in told], kinds, strict=True))
+
+    def test_a_question_is_told_behind_its_row(self) -> None:
+        """Whoever sees it live has its message already (server.md A.11.1)."""
+        *_, row, live = self.told
+        assert isinstance(row, ChatMessages) and isinstance(live, TransientFeedMutation)
+        assert isinstance(live.mutation, Upsert)
+        self.assertEqual(live.mutation.row.transcript.after_ordinal, row.last_ordinal)
+        self.assertEqual(live.mutation.row.display_order, row.last_ordinal)
+
+    def test_an_answer_is_told_once(self) -> None:
+        """A removal, and nothing more at the end of the run."""
+        self.decided()
+        self.local.last.finish()
+        self.assertEqual(self.mutations(), [(1, "upsert"), (2, "remove")])
+
+    def test_the_end_of_a_run_is_told_of_all_its_questions_at_once(self) -> None:
+        """Before the rows that cancel them, each of which would take away one."""
+        self.local.last.ask("o2")
+        self.told.clear()
+        self.local.last.finish()
+        self.assertEqual(self.mutations(), [(3, "clear-run")])
+        self.assertIsInstance(self.told[0], TransientFeedMutation)
+
+    def test_a_turn_whose_rows_are_lost_leaves_no_question(self) -> None:
+        """Nobody could answer it any more."""
+        self.memory.refusals = 6
+        self.local.last.say("lost")
+        for _ in range(6):
+            self.clock.advance(1)
+        self.assertEqual(self.mutations(), [(1, "upsert"), (2, "clear-run")])
+        self.assertEqual(self.live(), [])
 
     def test_a_live_request_shows_twice(self) -> None:
         """As a message, and as a transient row with its controls."""

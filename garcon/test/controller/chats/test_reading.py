@@ -248,8 +248,8 @@ class SlowStore(MemoryStore):
     def read(self) -> None:
         """Let the reads go on."""
         self.is_slow = False
-        for done, *asked in self.reads:
-            super().read_rows(*asked).chainDeferred(done)
+        for done, view_id, first, last, most_bytes in self.reads:
+            super().read_rows(view_id, first, last, most_bytes).chainDeferred(done)
 
 
 class OneInstantTests(ChatsTestCase):

@@ -179,6 +179,7 @@ class EventTests(ChatsTestCase):
                 "chat-processing-updated",
                 "chat-list-refresh-requested",
                 "chat-messages",
+                "chat-session-created",
                 "chat-messages",
                 "chat-messages",
                 "chat-processing-updated",

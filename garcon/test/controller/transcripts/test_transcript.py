@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.contract.messages import Presentation, Style, UserMessage
+from garcon.contract.messages import Image, Presentation, Style, UserMessage
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.store.interfaces import Damaged, NotStored
 from garcon.store.records import PutChat, PutView, Row
+from garcon.test.controller.chats.test_reading import SlowStore
 from garcon.test.controller.transcripts.test_resend import AT, ended, said, wrote
 from garcon.test.store.test_stores import CHAT, record
 from garcon.testing.memory_store import MemoryStore
 
 
-class TranscriptTests(SynchronousTestCase):
+class TranscriptCase(SynchronousTestCase):
     """A transcript, its store, and what it told of committed rows."""
 
     def setUp(self) -> None:
-        self.store = MemoryStore()
+        self.store: MemoryStore = MemoryStore()
         self.successResultOf(self.store.open())
         self.successResultOf(self.store.write([PutChat(record()), PutView(CHAT, "v1")]))
         self.told: list[Row] = []
@@ -36,6 +37,10 @@ class TranscriptTests(SynchronousTestCase):
     def ordinals(self) -> list[int]:
         page = self.successResultOf(self.transcript.page(200))
         return [message.ordinal for message in page.messages]
+
+
+class TranscriptTests(TranscriptCase):
+    """Rows and pages."""
 
     def test_ordinals_start_at_one_and_count_hidden_rows(self) -> None:
         """A hidden row takes an ordinal and shows nothing."""
@@ -107,3 +112,64 @@ class TranscriptTests(SynchronousTestCase):
         """Sound bytes that are no message fence as well."""
         self.append(Draft("provider-row", AT, b'{"type":"no-such-message"}'))
         self.failureResultOf(self.transcript.page(1), Damaged)
+
+
+class CandidatesNow(TranscriptCase):
+    """What is unanswered, known the moment rows are told of."""
+
+    def now(self) -> list[tuple[int, str, list[str]]]:
+        """Whatever is known, without reading."""
+        found = self.transcript.resend_candidates_now
+        return [(one.ordinal, one.content, one.attachment_names) for one in found]
+
+    def test_it_follows_the_rows(self) -> None:
+        """Input adds to it, an answer empties it."""
+        self.append(wrote("a"))
+        self.append(ended("interrupted"), wrote("b"))
+        self.assertEqual(self.now(), [(1, "a", []), (3, "b", [])])
+        self.append(said())
+        self.assertEqual(self.now(), [])
+
+    def test_an_attachment_shows_by_its_name(self) -> None:
+        """One without is called so; what is in them is not kept."""
+        images = [Image(data="x", name="a.png"), Image(data="y")]
+        self.append(rows.user_input(AT, "look", images, "m"))
+        self.assertEqual(self.now(), [(1, "look", ["a.png", "attachment"])])
+        shown = self.successResultOf(self.transcript.resend_candidates())
+        self.assertEqual(shown, self.transcript.resend_candidates_now)
+
+    def test_an_old_transcript_learns_it_before_its_first_commit(self) -> None:
+        """Whoever is told of the new row is told of old input with it."""
+        self.append(wrote("a"), ended("interrupted"))
+        told: list[list[tuple[int, str, list[str]]]] = []
+        self.transcript = Transcript(
+            self.store, "v1", 2, committed=lambda *_: told.append(self.now())
+        )
+        self.append(rows.notice(AT, "n"))
+        self.append(wrote("b"))
+        self.assertEqual(told, [[(1, "a", [])], [(1, "a", []), (4, "b", [])]])
+
+    def test_damage_does_not_keep_rows_out(self) -> None:
+        """The row is kept; what cannot be read is unknown."""
+        self.append(wrote("a"))
+        self.store.damage("v1", 1)
+        self.transcript = self.loaded(1)
+        self.append(rows.notice(AT, "n"))
+        self.assertEqual((self.transcript.last_ordinal, self.now()), (2, []))
+
+    def test_rows_wait_for_what_is_being_learnt(self) -> None:
+        """Those that come meanwhile follow in order, with the same commit."""
+        slow = self.store = SlowStore()
+        self.successResultOf(slow.open())
+        self.successResultOf(slow.write([PutChat(record()), PutView(CHAT, "v1")]))
+        self.transcript = self.loaded(0)
+        self.append(wrote("a"))
+        self.transcript = self.loaded(1)
+        slow.is_slow = True
+        waiting = [self.transcript.append([said()]) for _ in range(2)]
+        writes = slow.writes
+        for d in waiting:
+            self.assertNoResult(d)
+        slow.read()
+        ordinals = [row.ordinal for d in waiting for row in self.successResultOf(d)]
+        self.assertEqual((ordinals, slow.writes - writes), ([2, 3], 1))

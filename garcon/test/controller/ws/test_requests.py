@@ -42,7 +42,8 @@ class Envelopes(SynchronousTestCase):
 
     def test_an_unknown_type_is_ignored(self) -> None:
         """Whatever it is."""
-        for kind in ("chat-start", "", None, 1, [], {}, "WS-PING", "ws-pong"):
+        kinds: tuple[Any, ...] = ("chat-start", "", None, 1, [], {}, "WS-PING", "ws-pong")
+        for kind in kinds:
             self.assertEqual(say(kind, clientRequestId="a"), None)
         self.assertEqual(read(b"{}"), None)
 
@@ -65,7 +66,8 @@ class Pings(SynchronousTestCase):
     def test_what_is_no_number_counts_as_zero(self) -> None:
         """Missing, of another type, or too large to be one."""
         self.assertEqual(say("ws-ping", clientRequestId="a"), Ping("a", 0))
-        for sent_at in (None, "1", True, [], {}, 10**400):
+        wrong: tuple[Any, ...] = (None, "1", True, [], {}, 10**400)
+        for sent_at in wrong:
             self.assertEqual(say("ws-ping", clientRequestId="a", sentAt=sent_at), Ping("a", 0))
 
     def test_a_number_beyond_the_safe_ones_can_be_sent_back(self) -> None:
@@ -76,7 +78,8 @@ class Pings(SynchronousTestCase):
 
     def test_without_an_id_there_is_no_answer(self) -> None:
         """Also with a blank one, or one that is no text."""
-        for request_id in (None, "", " ", 1, []):
+        bad: tuple[Any, ...] = (None, "", " ", 1, [])
+        for request_id in bad:
             self.assertEqual(say("ws-ping", clientRequestId=request_id, sentAt=1), None)
 
 
@@ -149,7 +152,8 @@ class Subscriptions(SynchronousTestCase):
     def test_it_needs_an_id(self) -> None:
         """Said before anything else, and without a correlation: there is none."""
         fault = Refused(Fault(error="chat-subscribe requires a clientRequestId"))
-        for request_id in (None, "", "  ", 5, []):
+        bad: tuple[Any, ...] = (None, "", "  ", 5, [])
+        for request_id in bad:
             self.assertEqual(self.say(clientRequestId=request_id), fault)
         self.assertEqual(say("chat-subscribe"), fault)
 
@@ -163,12 +167,15 @@ class Subscriptions(SynchronousTestCase):
     def test_the_rest_is_refused_with_a_code(self) -> None:
         """A bad cursor, no view, a bad watermark."""
         wanted = ("REQUEST_VALIDATION_FAILED", False, "1")
-        for fields in (
-            *({"afterOrdinal": bad} for bad in (-1, 0.5, "0", True, [], LARGEST + 1, 10**400)),
-            *({"throughOrdinal": bad} for bad in (-1, 0.5, "0", True, [], LARGEST + 1)),
-            *({"transcriptViewId": bad} for bad in ("", " ", 5, [])),
+        numbers: tuple[Any, ...] = (-1, 0.5, "0", True, [], LARGEST + 1, 10**400)
+        texts: tuple[Any, ...] = ("", " ", 5, [])
+        for name, values in (
+            ("afterOrdinal", numbers),
+            ("throughOrdinal", numbers),
+            ("transcriptViewId", texts),
         ):
-            self.assertEqual(self.code(**fields), wanted, fields)
+            for value in values:
+                self.assertEqual(self.code(**{name: value}), wanted, f"{name} {value}")
         self.assertEqual(self.code(transcriptViewId=None), wanted)
         self.assertEqual(self.code(afterOrdinal=None), wanted)
 
