@@ -166,6 +166,8 @@ class Opening:
             except HandshakeFailed:
                 self.is_stranger = self.terms is None
                 raise
+            if self.ticket is not None:
+                self.ticket.keyed()
             if self.terms is None:
                 self._wire.send(cipher.write_handshake())
             self._begin_hello(cipher)

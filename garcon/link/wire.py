@@ -69,6 +69,9 @@ class IAttempt(Interface):
 class ITicket(Interface):
     """An accepted socket's place among all accepted sockets (admission.py)."""
 
+    def keyed() -> None:
+        """The peer has said something that was made with the secret, if perhaps by another."""
+
     def proven() -> None:
         """The peer knows the secret."""
 

@@ -176,11 +176,11 @@ class AdmissionTests(SynchronousTestCase):
         self.evicted: list[str] = []
         self.admission = Admission()
 
-    def admit(self, link: object, name: str = "") -> Ticket | None:
-        return self.admission.admit(link, lambda: self.evicted.append(name))
+    def admit(self, link: object, name: str = "", host: str = "") -> Ticket | None:
+        return self.admission.admit(link, lambda: self.evicted.append(name), host)
 
-    def given(self, link: object, name: str = "") -> Ticket:
-        ticket = self.admit(link, name)
+    def given(self, link: object, name: str = "", host: str = "") -> Ticket:
+        ticket = self.admit(link, name, host)
         assert ticket is not None
         return ticket
 
@@ -205,6 +205,44 @@ class AdmissionTests(SynchronousTestCase):
         self.assertTrue(tickets[0].established("primary"))
         self.given(link)
         self.assertEqual(self.evicted, ["1"])
+
+    def test_who_has_said_nothing_goes_before_who_has_said_something(self) -> None:
+        """A first message made with the secret is no proof, and better than none."""
+        link = object()
+        tickets = [self.given(link, str(n)) for n in range(4)]
+        tickets[0].keyed()
+        tickets[1].proven()
+        tickets[1].keyed()
+        for n in range(4, 9):
+            self.given(link, str(n)).keyed()
+        self.assertEqual(self.evicted, ["2", "3", "0", "4", "5"])
+
+    def test_the_address_with_the_most_loses_one(self) -> None:
+        """Whoever comes over and over pushes out only himself, from however many addresses of one
+        network; the others' oldest goes when they have as many.
+        """
+        link = object()
+        self.given(link, "worker", "192.0.2.1")
+        for n in range(9):
+            self.given(link, str(n), "192.0.2.2" if n < 5 else "::ffff:192.0.2.2")
+        self.assertEqual(self.evicted, ["0", "1", "2", "3", "4", "5"])
+        other = object()
+        self.given(other, "worker", "2001:db8::1")
+        for n in range(9):
+            self.given(other, str(n), f"2001:db8:0:1::{n}")
+        self.assertNotIn("worker", self.evicted)
+        third = object()
+        for n in range(4):
+            self.given(third, f"third {n}", f"192.0.2.{n}")
+        self.given(third, "", "192.0.2.9")
+        self.assertEqual(self.evicted[-1], "third 0")
+
+    def test_the_address_with_the_most_loses_one_of_all_links(self) -> None:
+        """The same where the pending sockets are too many."""
+        self.given(object(), "worker", "192.0.2.1")
+        for n in range(64):
+            self.given(object(), str(n), "192.0.2.2")
+        self.assertEqual(self.evicted, ["0"])
 
     def test_established_lanes_are_never_pushed_out(self) -> None:
         """A link full of lanes takes no more."""

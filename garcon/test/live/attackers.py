@@ -17,13 +17,18 @@ reactor: Any = _reactor
 
 
 class Attacker(ClientFactory):
-    """Keeps so many sockets open at a port: whoever is thrown out comes again at once."""
+    """Keeps so many sockets open at a port: whoever is thrown out comes again at once.  `host` is
+    the address they come from.
+    """
 
     noisy = False
 
-    def __init__(self, port: int, sockets: int, habit: Callable[[Protocol], None]) -> None:
+    def __init__(
+        self, port: int, sockets: int, habit: Callable[[Protocol], None], host: str
+    ) -> None:
         self.port = port
         self.habit = habit
+        self.host = host
         self.sockets = sockets
         self.opened = 0
         self.open: set[Protocol] = set()
@@ -35,7 +40,7 @@ class Attacker(ClientFactory):
     def _connect(self) -> None:
         if not self._is_over:
             self._left += 1
-            reactor.connectTCP("127.0.0.1", self.port, self, timeout=5)
+            reactor.connectTCP("127.0.0.1", self.port, self, 5, (self.host, 0))
 
     def buildProtocol(self, address: object) -> Protocol:
         """Make a socket with the habit."""
