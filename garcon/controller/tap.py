@@ -47,7 +47,6 @@ from garcon.process import (
     under_twistd,
 )
 from garcon.runtime.executor import agents_for
-from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 
@@ -275,16 +274,12 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         clear(older_descriptor(workspace_dir))
     # Only now: a predecessor that was ending has let go of its port with its leases.
     require_free_port(config.address.host, config.address.port)
-
-    def agents(credentials: ICredentials) -> list[IAgent]:
-        return agents_for(
-            reactor,
-            environment,
-            os.path.join(workspace_dir, "agent-data"),
-            options["enable-scripted-agent"],
-            credentials=credentials,
-        )
-
+    agents = agents_for(
+        reactor,
+        environment,
+        os.path.join(workspace_dir, "agent-data"),
+        options["enable-scripted-agent"],
+    )
     return Controller(reactor, config, agents, leases)
 
 
