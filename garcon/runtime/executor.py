@@ -26,6 +26,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
+from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
@@ -49,6 +50,7 @@ from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
 from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
+from garcon.runtime.agents.direct import direct_agents
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
@@ -444,14 +446,18 @@ def agents_for(
     python: str = sys.executable,
     *,
     credentials: ICredentials | None = None,
+    endpoints: IAgentEndpointFactory | None = None,
 ) -> list[IAgent]:
     """Make the agents that Garcon ships; one that is not installed is absent from the catalog.
 
     `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
     is for agents whose files are ours to keep; those shipped keep none.  Agents that reach models
-    through a profile's endpoint ask `credentials` for it; without, there are none of these.
+    through a profile's endpoint ask `credentials` for it, and those that talk to it themselves do
+    that over `endpoints`; without, there are none of these.
     """
     agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
+    if credentials is not None and endpoints is not None:
+        agents += direct_agents(reactor, credentials, endpoints)
     if scripted:
         path = environment.get("PATH", os.defpath)
         agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))

@@ -100,6 +100,7 @@ class ModelClient:
         self._agent = Agent.usingEndpointFactory(reactor, ours, self._pool)
         self._connections: set[Connection] = set()
         self._all_gone: Waiters[None] = Waiters()
+        self._is_closed = False
         self._head_left: float = inf
         """What may still come before the head that is waited for is complete."""
 
@@ -187,6 +188,7 @@ class ModelClient:
 
     def close(self) -> Deferred[None]:
         """Drop every connection; fires when they are gone."""
+        self._is_closed = True
         self._pool.closeCachedConnections()
         for connection in list(self._connections):
             connection.loseConnection()
@@ -201,6 +203,9 @@ class ModelClient:
     def disconnected(self, connection: Connection) -> None:
         """One is gone."""
         self._connections.discard(connection)
+        if self._is_closed:
+            # Its answer may have ended well after all, and the pool have kept it, and a timer.
+            self._pool.closeCachedConnections()
         if not self._connections:
             self._all_gone.fire(None)
 
