@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+from msgspec.structs import replace
 
 from garcon.contract.catalogs import AgentEntry, AgentSettings
 from garcon.contract.messages import Image, Presentation
@@ -16,7 +17,7 @@ from garcon.contract.runs import HistoryMessage, Launch
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.ledger import Record, conflict
-from garcon.controller.chats.models import Selection
+from garcon.controller.chats.models import Selection, takes_pictures
 from garcon.controller.chats.state import State
 from garcon.controller.chats.turns import Turn
 from garcon.controller.transcripts import rows
@@ -104,6 +105,10 @@ async def prepare(state: State, chat: Chat, new: NewInput, settings: TurnSetting
     except Damaged as damage:
         raise unreadable(damage) from None
     prompt = compose(candidates, new.content, new.images)
+    if not takes_pictures(settings.entry, settings.selection):
+        # Earlier input may have been another model's; this one's server would refuse it.
+        prompt = evolve(prompt, images=without_pictures(prompt.images))
+        history = [replace(one, images=list(without_pictures(one.images))) for one in history]
     # Asked for before the turn is reserved: from then on the executor is in use, and stays.
     runtime = state.executors.existing(chat.record.executor_id)
     return Prepared(new, settings, runtime, prompt, history)
@@ -168,6 +173,11 @@ def launch_of(chat: Chat, run_id: str, prepared: Prepared) -> Launch:
         history=prepared.history,
         **settings.selection.routing(),
     )
+
+
+def without_pictures(images: Sequence[Image]) -> tuple[Image, ...]:
+    """Return what is no picture of an input's attachments."""
+    return tuple(one for one in images if not str(one.mime_type).startswith("image/"))
 
 
 def busy() -> GarconError:
