@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import eventAsText, globalLogPublisher
 from zope.interface.verify import verifyObject
 
 from garcon.contract.limits import MIB
@@ -362,6 +363,37 @@ class FailureTests(DirectRuntimeCase):
         )
         refusal = await self.refused(self.runtime, launch)
         self.assertIn("does not offer", refusal.text)
+
+
+class SecretTests(DirectRuntimeCase):
+    """What may be read of a turn by whoever reads logs and transcripts."""
+
+    async def test_neither_the_key_nor_what_was_said_is_in_any_log_line(self) -> None:
+        """At every level, of turns that go well, fail, are stopped and are asked for again."""
+        lines: list[str] = []
+
+        def keep(event: dict[str, Any]) -> None:
+            lines.append(eventAsText(event) + repr(event))
+
+        globalLogPublisher.addObserver(keep)
+        self.addCleanup(globalLogPublisher.removeObserver, keep)
+        for case in CASES:
+            script = self.scripts[case]
+            leak = Fail(400, "x", f"the key {KEY} is wrong")
+            script.push("private reply", Turn((leak,)), Turn((Fail(500),)), "more", said(Hold("x")))
+            await self.ask(case, "private prompt")
+            failed = await self.ask(case, "private prompt")
+            self.assertNotIn(KEY, repr(failed.events))
+            await self.ask(case, "private prompt")
+            launch, sink = await self.start(case, "private prompt")
+            await self.asked(case, 5)
+            await self.runtime.abort(launch.run_id)
+            self.assertEqual(sink.of(RunEnded)[0].outcome, "interrupted")
+        told = "".join(lines)
+        self.assertIn("asking a provider again", told)
+        # The pretend servers' own lines, of which they are part, show a path at most.
+        for secret in (KEY, KEY[3:], "private"):
+            self.assertNotIn(secret, told)
 
 
 class LargeReplyTests(DirectRuntimeCase):
