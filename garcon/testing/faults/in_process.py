@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.task import Clock
 
 from garcon.link.memory import MemoryDialler
-from garcon.testing.faults.ends import ControllerEnd, WorkerEnd, leaks
+from garcon.testing.faults.ends import WorkerEnd, leaks
 from garcon.testing.faults.ledger import Ledger
-from garcon.testing.faults.network import FaultyNetwork
+from garcon.testing.faults.network import Connection, FaultyNetwork
 from garcon.testing.faults.play import Play
+from garcon.testing.faults.stage import TwoEnds
 from garcon.testing.faults.steps import (
     SETTINGS,
     Cut,
     CutAfter,
-    Deafen,
     Elapse,
     Fault,
     Full,
     HalfOpen,
     Hold,
-    Refuse,
     Replay,
     Schedule,
     Stall,
@@ -33,59 +34,44 @@ acknowledgement was lost; should the link be lost once more, from its return.
 """
 
 
-class InProcess:
+class InProcess(TwoEnds):
     """See `play.Stage`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.clock = Clock()
-        self.ledger = Ledger(clock=self.clock.seconds)
+        ledger = Ledger(clock=self.clock.seconds)
         if not any(isinstance(step, Stall) for step in schedule.steps):
             # A side that hears nothing finds that out in its time, and tells its handlers.
-            self.ledger.late = SETTINGS.dead_after + SETTINGS.ping_every
+            ledger.late = SETTINGS.dead_after + SETTINGS.ping_every
         self.network = FaultyNetwork(clock=self.clock)
-        self.schedule = schedule
-        self._dialler = MemoryDialler(self.network)
-        self._workers = 0
-        self.controller = ControllerEnd(
-            self.clock, self.ledger, SETTINGS, None if schedule.worker_dials else self._dialler
-        )
-        self.controller.executor.start()
-        self.worker = self._start_worker()
+        self._way = MemoryDialler(self.network)
+        super().__init__(self.clock, schedule, ledger, SETTINGS, self._way)
 
-    def _start_worker(self) -> WorkerEnd:
-        self._workers += 1
+    def worker_made(self, worker: WorkerEnd) -> None:
+        """See `TwoEnds`."""
         dials = self.schedule.worker_dials
-        worker = WorkerEnd(
-            self.clock,
-            self.ledger,
-            SETTINGS,
-            self._dialler if dials else None,
-            self._workers,
-            self.schedule.retention,
-            self.schedule.journal,
-        )
-        self._dialler.target = self.controller.link if dials else worker.link
-        worker.link.start()
-        return worker
+        self._way.target = self.controller.link if dials else worker.link
 
-    def fault(self, fault: Fault) -> None:
-        """See `Stage`."""
+    def connections(self) -> list[Connection]:
+        """See `TwoEnds`."""
+        return self.network.open()
+
+    def refuse(self) -> None:
+        """See `TwoEnds`."""
+        self.network.is_refusing = True
+
+    def deafen(self) -> None:
+        """See `TwoEnds`."""
+        self.network.is_deaf = True
+
+    def cut(self) -> None:
+        """See `TwoEnds`."""
+        for connection in self.network.open():
+            self.network.break_off(connection.dialler)
+
+    def strike(self, connection: Any, fault: Fault) -> None:
+        """See `TwoEnds`."""
         network = self.network
-        match fault:
-            case Refuse():
-                network.is_refusing = True
-                return
-            case Deafen():
-                network.is_deaf = True
-                return
-            case Cut(connection=-1):
-                for one in network.open():
-                    network.break_off(one.dialler)
-                return
-        connections = network.open()
-        if not connections:
-            return
-        connection = connections[fault.connection % len(connections)]
         match fault:
             case Cut():
                 network.break_off(connection.dialler)
@@ -104,14 +90,6 @@ class InProcess:
         """See `Stage`."""
         self.network.heal()
 
-    def restart(self) -> None:
-        """See `Stage`.  A killed process says no more; its sockets tell the peer."""
-        for connection in self.network.open():
-            self.network.break_off(connection.dialler)
-        self.worker.stop()
-        self.ledger.is_continuous = False
-        self.worker = self._start_worker()
-
     def elapse(self, seconds: float) -> None:
         """Let time pass, each timer at its time."""
         end = self.clock.seconds() + seconds
@@ -121,10 +99,6 @@ class InProcess:
                 break
             self.clock.advance(max(0.0, due - self.clock.seconds()))
         self.clock.advance(max(0.0, end - self.clock.seconds()))
-
-    @property
-    def is_at_rest(self) -> bool:
-        return self.ledger.is_settled and self.worker.machine.is_idle and self.worker.worker.is_idle
 
 
 def play(schedule: Schedule) -> list[str]:
@@ -164,7 +138,7 @@ def _settle(stage: InProcess, play: Play) -> list[str]:
     """Let everything come to an end."""
     stage.heal()
     began = stage.clock.seconds()
-    while not stage.is_at_rest or stage.controller.executor.availability != "ready":
+    while not stage.is_at_rest:
         if stage.clock.seconds() - began > REST:
             return [f"no rest after {REST:.0f} s: {stage.controller.link.last_error}"]
         play.wind_up()

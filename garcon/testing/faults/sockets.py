@@ -19,20 +19,19 @@ from garcon.link.admission import Admission
 from garcon.link.endpoints import DialTarget
 from garcon.link.settings import LinkSettings
 from garcon.link.websocket import LaneResource
-from garcon.testing.faults.ends import EXECUTOR, ControllerEnd, WorkerEnd, leaks
+from garcon.testing.faults.ends import EXECUTOR, leaks
 from garcon.testing.faults.ledger import Ledger
 from garcon.testing.faults.play import Play
+from garcon.testing.faults.stage import TwoEnds
 from garcon.testing.faults.steps import (
     SETTINGS,
     Cut,
     CutAfter,
-    Deafen,
     Elapse,
     Fault,
     Full,
     HalfOpen,
     Hold,
-    Refuse,
     Replay,
     Schedule,
     Stall,
@@ -85,17 +84,12 @@ QUICK = evolve(
 )
 
 
-class OverSockets:
+class OverSockets(TwoEnds):
     """See `play.Stage`.  `chance` strikes connections beside what the schedule has."""
 
     def __init__(self, reactor: Any, schedule: Schedule, chance: Random) -> None:
-        self.reactor = reactor
-        self.schedule = scaled(schedule, SCALE)
-        self.ledger = Ledger()
         self._chance = chance
         self._is_healing = False
-        self._workers = 0
-        self._ended: list[WorkerEnd] = []
         self.admission = Admission()
         root = Resource()
         root.putChild(b"executor", LaneResource(self._find, reactor, self.admission, QUICK))
@@ -105,26 +99,8 @@ class OverSockets:
         target = cast(IPv4Address, self._port.getHost()).port
         self.proxy = FaultProxy(reactor, target, self._strikes)
         path = f"/executor/{EXECUTOR}" if schedule.worker_dials else "/executor"
-        self._target = DialTarget(f"ws://127.0.0.1:{self.proxy.start()}{path}")
-        self.controller = ControllerEnd(
-            reactor, self.ledger, QUICK, None if schedule.worker_dials else self._target
-        )
-        self.controller.executor.start()
-        self.worker = self._start_worker()
-
-    def _start_worker(self) -> WorkerEnd:
-        self._workers += 1
-        worker = WorkerEnd(
-            self.reactor,
-            self.ledger,
-            QUICK,
-            self._target if self.schedule.worker_dials else None,
-            self._workers,
-            self.schedule.retention,
-            self.schedule.journal,
-        )
-        worker.link.start()
-        return worker
+        way = DialTarget(f"ws://127.0.0.1:{self.proxy.start()}{path}")
+        super().__init__(reactor, scaled(schedule, SCALE), Ledger(), QUICK, way)
 
     def _find(self, segment: bytes | None) -> Any:
         if self.schedule.worker_dials:
@@ -136,22 +112,24 @@ class OverSockets:
             return ()
         return struck(self._chance)
 
-    def fault(self, fault: Fault) -> None:
-        """See `Stage`."""
-        match fault:
-            case Refuse():
-                self.proxy.refuse()
-                return
-            case Deafen():
-                self.proxy.is_deaf = True
-                return
-            case Cut(connection=-1):
-                self.proxy.cut()
-                return
-        connections = self.proxy.open()
-        if not connections:
-            return
-        connection = connections[fault.connection % len(connections)]
+    def connections(self) -> Any:
+        """See `TwoEnds`."""
+        return self.proxy.open()
+
+    def refuse(self) -> None:
+        """See `TwoEnds`."""
+        self.proxy.refuse()
+
+    def deafen(self) -> None:
+        """See `TwoEnds`."""
+        self.proxy.is_deaf = True
+
+    def cut(self) -> None:
+        """See `TwoEnds`."""
+        self.proxy.cut()
+
+    def strike(self, connection: Any, fault: Fault) -> None:
+        """See `TwoEnds`."""
         match fault:
             case Cut():
                 connection.abort()
@@ -168,23 +146,6 @@ class OverSockets:
     def heal(self) -> None:
         """See `Stage`."""
         self.proxy.heal()
-
-    def restart(self) -> None:
-        """See `Stage`."""
-        self.proxy.cut()
-        self.ledger.is_continuous = False
-        self._ended.append(self.worker)
-        self.worker.stop()
-        self.worker = self._start_worker()
-
-    @property
-    def is_at_rest(self) -> bool:
-        return (
-            self.ledger.is_settled
-            and self.worker.machine.is_idle
-            and self.worker.worker.is_idle
-            and self.controller.executor.availability == "ready"
-        )
 
     @returns_deferred
     async def play(self) -> list[str]:
