@@ -10,7 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from garcon.contract.catalogs import AgentSettings, PermissionMode, Protocol, ThinkingMode
-from garcon.contract.messages import Image, ProviderRow, ToolUse
+from garcon.contract.messages import Image, ProviderRow, ToolUse, UserMessage
 
 
 class HistoryMessage(Struct, frozen=True, rename="camel"):
@@ -181,3 +181,15 @@ class ExecutorDescription(Struct, frozen=True, rename="camel"):
     project_base_path: str
     agent_ids: list[str]
     services: dict[str, bool] = field(default_factory=dict)
+
+
+class NativeSession(Struct, frozen=True, rename="camel"):
+    """A session whose history its agent keeps itself."""
+
+    agent_id: str
+    agent_session_id: str
+    project_path: str
+
+
+NativeRow = UserMessage | ProviderRow
+"""What an agent remembers of a session: what it was told, and what it said and did."""

@@ -4,7 +4,7 @@ façade over the link.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
@@ -17,6 +17,8 @@ from garcon.contract.runs import (
     ExecutorDescription,
     Launch,
     Launched,
+    NativeRow,
+    NativeSession,
     PermissionResponse,
     ProjectInspection,
     RunEvent,
@@ -108,6 +110,23 @@ class IAgentAuth(Interface):
     def auth(environment: Mapping[str, str]) -> Deferred[AgentAuth]:
         """Say whether it is signed in; its processes get `environment`.  Never fails but by
         cancellation, and is bounded in time.
+        """
+
+
+TakeRows = Callable[[Sequence[NativeRow]], Deferred[None]]
+
+
+class INativeHistory(Interface):
+    """What a runtime provides as well where it can read the histories that its agents keep."""
+
+    def keeps_history(agent_id: str) -> bool:
+        """Whether that agent's sessions can be read back."""
+
+    def read_history(session: NativeSession, take: TakeRows) -> Deferred[None]:
+        """Hand over what an agent remembers of a session, oldest first, piece by piece: each when
+        the one before was taken.  Fires at the end.
+
+        Fails with a `GarconError`, retryable where it may go better later.  Cancelling ends it.
         """
 
 

@@ -48,6 +48,10 @@ class Lanes:
         self._tasks.spawn("a chat command", self._owned(chat_id, lock, work, outcome))
         return await outcome
 
+    def is_busy(self, chat_id: str) -> bool:
+        """Whether a command of this chat has begun, or waits."""
+        return chat_id in self._locks
+
     async def _owned(
         self, chat_id: str, lock: DeferredLock, work: Work[T], outcome: Deferred[T]
     ) -> None:

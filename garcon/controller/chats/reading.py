@@ -118,11 +118,14 @@ class Readings:
         return self._state.receipts.receipt(chat_id, turn_id)
 
     async def _read(self, chat: Chat, reading: Deferred[T]) -> T:
-        """Wait for rows of a chat; a start that failed may have taken it away meanwhile."""
+        """Wait for rows of a chat; it may go meanwhile, and a reload may replace its view."""
+        transcript = chat.transcript
         try:
             return await reading
         finally:
             self._state.registry.get(chat.id)
+            if chat.transcript is not transcript:
+                raise stale_view()
 
     async def _newest(
         self, chat: Chat, limit: int

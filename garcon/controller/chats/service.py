@@ -17,12 +17,14 @@ from garcon.controller.chats import upkeep
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.draining import Draining
+from garcon.controller.chats.following import Following
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.moves import PinsAt
 from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.permissions import Permissions
 from garcon.controller.chats.queues import Queues
 from garcon.controller.chats.reading import Readings
+from garcon.controller.chats.reload import Reloads
 from garcon.controller.chats.run import Runs
 from garcon.controller.chats.start import Starts
 from garcon.controller.chats.state import State
@@ -118,6 +120,10 @@ class Chats:
             (operations.CLEAR_QUEUE, queues.clear),
         ):
             handlers.register(operation, handler)
+
+    def answers(self) -> Following:
+        """Return what the browser sockets ask."""
+        return Following(self._state, Reloads(self._state))
 
     def pinned_ids(self) -> list[str]:
         """Return the ids of the pinned chats, in order (`pinnedChatIds` of the settings)."""

@@ -27,7 +27,7 @@ from garcon.contract.messages import (
     UserMessage,
     UserMetadata,
 )
-from garcon.contract.runs import RunFailure
+from garcon.contract.runs import NativeRow, RunFailure
 from garcon.store.interfaces import Damaged
 from garcon.store.records import Row, RowKind
 
@@ -120,6 +120,19 @@ def provider_row(message: ProviderRow) -> Draft:
     """Return the row of a run's output; a notice among it (output was lost) is a notice."""
     kind: RowKind = "notice" if isinstance(message, TranscriptNotice) else "provider-row"
     return Draft(kind, message.timestamp, _encode(message))
+
+
+def imported(message: NativeRow) -> Draft:
+    """Return the row of what an agent remembers; an input's identity is not among that."""
+    if not isinstance(message, UserMessage):
+        return provider_row(message)
+    payload = Input(
+        timestamp=message.timestamp,
+        content=message.content,
+        images=message.images,
+        metadata=UserMetadata(),
+    )
+    return Draft("user-input", message.timestamp, _encode(payload))
 
 
 def notice(at: str, content: str) -> Draft:

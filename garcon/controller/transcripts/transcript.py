@@ -136,7 +136,7 @@ class Transcript:
     async def stretch(self, after: int, through: int) -> Stretch:
         """Read what a page of a replay may hold; fails with `Damaged`."""
         self._must_be_sound()
-        return await replay.stretch(self._some_rows, after, through)
+        return await replay.stretch(self.raw, after, through)
 
     @returns_deferred
     async def conversation(self, without: Collection[int] = ()) -> list[HistoryMessage]:
@@ -194,7 +194,8 @@ class Transcript:
             raise
 
     @returns_deferred
-    async def _some_rows(self, first: int, last: int, most_bytes: int) -> list[Row]:
+    async def raw(self, first: int, last: int, most_bytes: int) -> list[Row]:
+        """Read raw rows, as far as so many bytes go; fails with `Damaged`."""
         return await self._rows(first, last, most_bytes)
 
     async def _rows(self, first: int, last: int, most_bytes: int | None = None) -> list[Row]:

@@ -28,7 +28,7 @@ from garcon.contract.events import (
 )
 from garcon.contract.limits import KIB, MIB
 from garcon.controller.ws import requests
-from garcon.controller.ws.interfaces import IAnswers
+from garcon.controller.ws.interfaces import IAnswers, IReloading
 from garcon.controller.ws.messages import as_older_snapshot
 from garcon.controller.ws.progress import ReloadProgressTeller
 from garcon.controller.ws.requests import (
@@ -99,7 +99,7 @@ class Conversation:
     _waiting: deque[tuple[Work, int]] = field(factory=deque)
     _waiting_bytes: int = 0
     _running: set[Deferred[None]] = field(factory=set)
-    _reloads: dict[CancelReload, Deferred[Any]] = field(factory=dict)
+    _reloads: dict[CancelReload, IReloading] = field(factory=dict)
     _pages: DeferredLock = field(factory=DeferredLock)
     _is_held: bool = False
     _is_over: bool = False
@@ -120,6 +120,8 @@ class Conversation:
         """The socket is gone: nobody waits for an answer any more."""
         self._is_over = True
         self._waiting.clear()
+        for reload in list(self._reloads.values()):
+            reload.stop()
         for work in list(self._running):
             work.cancel()
 
@@ -132,7 +134,7 @@ class Conversation:
             case CancelReload():
                 reload = self._reloads.get(request)
                 if reload is not None:
-                    reload.cancel()
+                    reload.stop()
             case Subscribe() | Reload() | ReconnectQuery():
                 self._queue(request, size)
 
@@ -231,12 +233,7 @@ class Conversation:
         reload = self._answers.reload(request, progress.told)
         self._reloads.setdefault(key, reload)
         try:
-            self._client.answer(await reload)
-        except CancelledError:
-            if self._is_over:
-                raise
-            text = "The reload was cancelled; the transcript is as it was."
-            raise GarconError("REQUEST_CANCELLED", text, retryable=True) from None
+            self._client.answer(await reload.done)
         finally:
             progress.end()
             if self._reloads.get(key) is reload:

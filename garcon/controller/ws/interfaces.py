@@ -16,6 +16,17 @@ Progress = Callable[[ReloadPhase, int], None]
 """Takes a reload's phase and how many rows it has so far."""
 
 
+class IReloading(Interface):
+    """A reload under way."""
+
+    done: Deferred[Reloaded] = Attribute("Fires once.  Cancelling it stops nothing.")
+
+    def stop() -> None:
+        """Stop it, so that it fails with ``REQUEST_CANCELLED``; too late once it saves, or is
+        over.
+        """
+
+
 class IAnswers(Interface):
     """The chats, as sockets ask about them.  What is returned goes out before anything else can
     happen, so it may be a picture of one instant.
@@ -38,8 +49,5 @@ class IAnswers(Interface):
     def page(request: Subscribe) -> Deferred[Subscribed]:
         """Read one page of a replay."""
 
-    def reload(request: Reload, progress: Progress) -> Deferred[Reloaded]:
-        """Make the chat's transcript anew from its agent's history.
-
-        Cancelling stops it until the phase ``saving``, and has no effect after that.
-        """
+    def reload(request: Reload, progress: Progress) -> IReloading:
+        """Make the chat's transcript anew from its agent's history."""
