@@ -37,11 +37,16 @@ class Result(Frame, frozen=True, tag="result", kw_only=True):
 
 
 class ErrorObject(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """How a call has failed.  Domains, outcomes and statuses are checked; the codes of a domain are
+    not listed anywhere, because they are those of its operations, and both sides are the same
+    release (control.md J.2).
+    """
+
     code: str
     message: str
     retryable: bool = msgspec.field()
     domain: Literal["executor", "terminal", "git"] | None = None
-    status: int | None = None
+    status: Annotated[int, Meta(ge=400, le=599)] | None = None
     details: str | None = None
     outcome: Literal["not-dispatched", "rejected", "unknown"] | None = None
 

@@ -835,8 +835,9 @@ class Bounds(Case):
         self.successResultOf(self.controller.call(ECHO, Text("")))
         self.assertEqual(len(self.journal), 0)
         self.successResultOf(self.controller.call(FETCH, Text("1")))
+        self.clock.advance(0.249)
         self.assertEqual(len(self.journal), 1)
-        self.clock.advance(0.25)
+        self.clock.advance(0.0010001)
         self.assertEqual(len(self.journal), 0)
 
 

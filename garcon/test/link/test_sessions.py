@@ -17,7 +17,7 @@ from garcon.contract.runs import SessionStarted
 from garcon.errors import CallError, LimitExceeded
 from garcon.link import frames
 from garcon.link.causes import safe_notice
-from garcon.link.fragments import LAST, MORE, WHOLE
+from garcon.link.fragments import LAST, MORE, WHOLE, cut
 from garcon.link.handshake import Hello, Refusal, Refused
 from garcon.link.memory import memory_pair
 from garcon.link.settings import LinkSettings
@@ -39,6 +39,12 @@ from garcon.test.link.cast import (
 
 CALL = "c1de4c62-9c2d-4d0c-8f0a-000000000020"
 SESSION = "c1de4c62-9c2d-4d0c-8f0a-000000000010"
+
+
+def records(text: bytes) -> list[bytes]:
+    """Return the records that carry a text."""
+    found = [cut(text, at) for at in range(0, len(text), FRAGMENT)]
+    return [WHOLE + text] if len(found) == 1 else found
 
 
 class Case(SynchronousTestCase):
@@ -152,6 +158,24 @@ class HostileFrames(Case):
             self.clock.advance(30)
             self.far = self.worker.current()
             assert self.far is not None
+
+    def test_acknowledgements_of_a_batch(self) -> None:
+        """1,024 ids are one; with one more the lane ends."""
+        for count, lost in ((1024, []), (1025, ["protocol-error"])):
+            for record in records(frames.encode(frames.ReplyAck([CALL] * count))):
+                self.session._wire.send(self.session._cipher.seal(record))
+            self.assertEqual([cause for _, cause in self.worker_owner.lost], lost)
+
+    def test_the_status_of_an_error(self) -> None:
+        """From 400 to 599, else the lane ends."""
+        error = {"code": "C", "message": "m", "retryable": False, "domain": "executor"}
+        for status, lost in ((400, 0), (599, 0), (399, 1), (600, 1)):
+            self.controller_owner.lost.clear()
+            self.say(type="error", id=CALL, error=error | {"status": status})
+            self.assertEqual(len(self.controller_owner.lost), lost, status)
+            if lost:
+                self.clock.advance(30)
+                self.far = self.worker.current()
 
     def test_a_repeated_id(self) -> None:
         """The id of a running call cannot be used again."""

@@ -397,6 +397,44 @@ class Pressure(Cuts):
         self.assertEqual((other.ends, self.serving.streams), ([FINISHED], 0))
 
 
+class WithoutBulk(Cuts):
+    """The bulk lane is lost over and over, and never comes back for long."""
+
+    def lose_bulk(self) -> None:
+        """Cut bulk, and primary not."""
+        bulk: Any = self.worker._bulk
+        if bulk is not None:
+            bulk.end(Cause.SOCKET_ERROR, "a test")
+        self.settle(0.1)
+
+    def test_a_whole_turn(self) -> None:
+        """Its launch, its rows, its question, a decision, a stop: nothing waits, nothing is lost,
+        and the executor stays ready.
+        """
+        self.reader.decides = False
+        self.lose_bulk()
+        self.assertNotEqual(self.controller.bulk_phase, "ready")
+        run = self.launched()
+        generation = self.controller.current()
+        for n in range(5):
+            run.say(str(n))
+            self.lose_bulk()
+        run.ask("o-1")
+        self.lose_bulk()
+        response = PermissionResponse(run_id="run-1", permission_occurrence_id="o-1", allow=True)
+        decided = self.remote.respond(response)
+        self.lose_bulk()
+        self.assertEqual(self.successResultOf(decided), "confirmed")
+        stopped = self.remote.abort("run-1")
+        self.lose_bulk()
+        self.assertIs(self.successResultOf(stopped), True)
+        self.settle(1)
+        self.assertEqual(self.reader.texts, list("01234"))
+        self.assertEqual(self.reader.ends, [RunEnded(outcome="interrupted")])
+        self.assertIs(self.controller.current(), generation)
+        self.assertEqual(self.executors.availability(self.executor_id), "ready")
+
+
 class Launching(Cuts):
     """What becomes of a launch when the link goes."""
 
