@@ -40,6 +40,9 @@ from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.controller.http.shell import AppTitle
 from garcon.controller.settings.snapshot import Settings
+from garcon.controller.ws.hub import Sockets
+from garcon.controller.ws.resource import BrowserDoor
+from garcon.controller.ws.socket import SocketLimits
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
 from garcon.link.proxy_route import ProxyRoutes
@@ -105,6 +108,7 @@ class Config:
     connections: int = 1_024
     idle: float = limits.HTTP_IDLE
     sessions: int = limits.SESSIONS
+    sockets: SocketLimits = field(factory=SocketLimits)
 
 
 class Controller:
@@ -167,6 +171,8 @@ class Controller:
             publisher=self.publisher,
         )
         self.executors.use = self.chats
+        self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)
+        self.publisher.subscribe(self.sockets.publish)
         self.dispatcher = Dispatcher(
             reactor, self.handlers, self.executors, self.instance_id, config.workspace
         )
@@ -181,6 +187,9 @@ class Controller:
         )
         self.identities = Identities(
             self._capability, disable_auth=config.disable_auth, holder=self.accounts.holder
+        )
+        self.browser_door = BrowserDoor(
+            reactor, self.sockets, lambda token: self.identities.user_token(token or "")
         )
         self.pages = Pages([Health(self.identities, self._unready).page])
         if config.browser_dir is not None:
@@ -257,6 +266,7 @@ class Controller:
             sign_ins=self.accounts,
             proxies=config.trusted_proxies,
             lane_resource=self.executors.lane_resource() if public else None,
+            sockets=self.browser_door.admit,
         )
         bounds = DoorLimits(
             connections=config.connections,
@@ -319,6 +329,7 @@ class Controller:
         drop = partial(self.listeners.drop, _DROP_AFTER)
         together = [
             step("drop connections", drop, _DROP_AFTER + 0.5),
+            step("drop browser sockets", self.sockets.drop, 1.0),
             step("stop the bridge", self.dispatcher.close, _STEP_TIME),
         ]
         if self._is_loaded:

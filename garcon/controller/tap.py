@@ -20,6 +20,7 @@ from garcon.controller.auth import lifetime
 from garcon.controller.auth.lifetime import parse_lifetime
 from garcon.controller.http.listener import Address, is_loopback
 from garcon.controller.service import Config, Controller
+from garcon.controller.ws.socket import SocketLimits
 from garcon.errors import GarconError, StartupError
 from garcon.link.endpoints import Trust
 from garcon.link.proxy_route import ProxyRoutes
@@ -74,6 +75,44 @@ def public_base(text: str) -> str:
 def bind_address(text: str) -> str:
     """Parse an interface's address; brackets around an IPv6 one are taken off."""
     return non_empty(text).removeprefix("[").removesuffix("]")
+
+
+_SOCKETS = SocketLimits()
+SOCKET_SETTINGS = (
+    Setting(
+        "sockets",
+        "most browser sockets at once (128)",
+        "GARCON_MAX_WS_CLIENTS",
+        whole_number(1),
+        _SOCKETS.sockets,
+        flag=False,
+    ),
+    Setting(
+        "socket-idle",
+        "seconds after which a silent browser socket is closed (960)",
+        "GARCON_WS_IDLE_TIMEOUT_SECONDS",
+        whole_number(1),
+        _SOCKETS.idle,
+        flag=False,
+    ),
+    Setting(
+        "socket-unsent",
+        "bytes that may wait for a browser socket before it is closed (2097152)",
+        "GARCON_WS_BACKPRESSURE_LIMIT",
+        whole_number(1),
+        _SOCKETS.unsent,
+        flag=False,
+    ),
+    Setting(
+        "socket-message",
+        "most bytes of one message from a browser (16777216)",
+        "GARCON_WS_MAX_PAYLOAD_LENGTH",
+        whole_number(1),
+        _SOCKETS.message,
+        flag=False,
+    ),
+)
+"""What can be told of browser sockets (server.md A.2)."""
 
 
 class Options(ServiceOptions):
@@ -183,6 +222,7 @@ class Options(ServiceOptions):
             limits.SESSIONS,
             flag=False,
         ),
+        *SOCKET_SETTINGS,
         Setting(
             "compress",
             "whether answers may be compressed (true)",
@@ -265,6 +305,12 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         connections=options["connections"],
         idle=float(options["idle"]),
         sessions=options["sessions"] or sys.maxsize,
+        sockets=SocketLimits(
+            sockets=options["sockets"],
+            message=options["socket-message"],
+            unsent=options["socket-unsent"],
+            idle=float(options["socket-idle"]),
+        ),
     )
     leases.append(Lease.acquire(root.controller_lease, LEASE_WAIT, "config"))
     clear(root.controller_descriptor)

@@ -15,6 +15,7 @@ from garcon.controller.http.identity import Identities
 from garcon.controller.http.pages import Page, Pages
 from garcon.controller.http.router import Match, Router
 from garcon.controller.principals import Principal
+from garcon.controller.ws.upgrade import is_upgrade
 from garcon.errors import GarconError, validation
 from garcon.web.exchange import (
     Admission,
@@ -30,6 +31,8 @@ from garcon.web.origins import AllowedOrigins
 
 LANE_PATH = "/executor/"
 INSTANCE_HEADER = b"x-garcon-server-instance"
+
+SOCKET_PATH = "/ws"
 
 NOT_FOUND = text_answer(404, "Not found")
 
@@ -58,6 +61,9 @@ def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing
         headers["WWW-Authenticate"] = "Bearer"
     return Outgoing(answer.status, answer.body, headers)
 
+
+AdmitSocket = Callable[[Incoming], "Outgoing | Upgrade"]
+"""Judges a request for a browser's socket whose host and origin are right."""
 
 WRONG_HOST = outgoing(validation("This server does not answer to that Host name.", status=403))
 WRONG_ORIGIN = outgoing(validation("This server takes nothing from that web page.", status=403))
@@ -93,6 +99,7 @@ class ControllerPolicy:
         pages: Pages | None = None,
         sign_ins: ISignIns | None = None,
         proxies: TrustedProxies | None = None,
+        sockets: AdmitSocket | None = None,
         lane_resource: IResource | None = None,
     ) -> None:
         self._sign_ins = sign_ins
@@ -106,6 +113,7 @@ class ControllerPolicy:
         self._server_instance_id = server_instance_id
         self._body_limit = body_limit
         self._stopping = stopping
+        self._sockets = sockets
         self._lane_resource = lane_resource
 
     def admit(self, incoming: Incoming) -> Admission | Outgoing | Upgrade:
@@ -118,6 +126,10 @@ class ControllerPolicy:
             return WRONG_HOST
         if not self._origins.allows(incoming.header(b"origin"), host):
             return WRONG_ORIGIN
+        if path == SOCKET_PATH:
+            return self._socket(incoming)
+        if is_upgrade(incoming.header):
+            return NOT_FOUND
         page = self._pages.find(path) if incoming.method in ("GET", "HEAD") else None
         if page is not None:
             return self._page(incoming, page)
@@ -134,6 +146,13 @@ class ControllerPolicy:
             # Whoever is not known could otherwise keep a connection by a body that never comes.
             limit = 0 if match.operation.body is None else limits.CREDENTIALS_BODY
         return Admission(limit, Admitted(match, principal, base), is_known=principal is not None)
+
+    def _socket(self, incoming: Incoming) -> Outgoing | Upgrade:
+        if self._sockets is None:
+            return NOT_FOUND
+        if self._stopping():
+            return outgoing(shutting_down())
+        return self._sockets(incoming)
 
     def _page(self, incoming: Incoming, page: Page) -> Admission | Outgoing:
         principal = None

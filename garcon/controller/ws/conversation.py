@@ -222,6 +222,8 @@ class Conversation:
         await self._pages.acquire()
         try:
             await self._client.room()
+            if self._is_over:
+                return
             # Nothing may come between a page and its way out: what it says holds for that instant.
             self._client.answer(await self._answers.page(request))
         finally:

@@ -15,14 +15,13 @@ from garcon.controller.principals import Principal
 from garcon.controller.ws.deflate import Deflate, agree
 from garcon.controller.ws.hub import Sockets
 from garcon.controller.ws.protocol import BrowserProtocol, browser_factory
-from garcon.controller.ws.upgrade import Offer, comes_from, is_handshake, read_offer
+from garcon.controller.ws.upgrade import Offer, is_handshake, read_offer
 from garcon.web.exchange import Incoming, Outgoing, Upgrade, text_answer
 
 PATH = "/ws"
 
 _NO_STORE = {"Cache-Control": "no-store"}
 NOT_FOUND = text_answer(404, "Not found")
-WRONG_ORIGIN = text_answer(403, "This server takes no socket from that page", _NO_STORE)
 UNAUTHORIZED = text_answer(401, "Unauthorized", {**_NO_STORE, "WWW-Authenticate": "Bearer"})
 FULL = text_answer(503, "hard-capacity", {**_NO_STORE, "Retry-After": "1"})
 FAILED = text_answer(400, "WebSocket upgrade failed", _NO_STORE)
@@ -39,15 +38,10 @@ class BrowserDoor:
         self._identify = identify
         self._factory = browser_factory(reactor, sockets.limits.message)
 
-    def admit(self, incoming: Incoming, is_ours: Callable[[str], bool]) -> Outgoing | Upgrade:
-        """Judge a request for the path whose ``Host`` was found right; `is_ours` says so of a
-        name.
-        """
+    def admit(self, incoming: Incoming) -> Outgoing | Upgrade:
+        """Judge a request for the path whose ``Host`` and ``Origin`` were found right."""
         if incoming.method != "GET":
             return NOT_FOUND
-        origin = incoming.header(b"origin")
-        if origin is not None and not comes_from(origin, is_ours):
-            return WRONG_ORIGIN
         offer = read_offer(
             incoming.header(b"authorization"), incoming.header(b"sec-websocket-protocol")
         )

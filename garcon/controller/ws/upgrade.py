@@ -1,5 +1,5 @@
-"""What a request for the browser socket brings with it: a credential, what its client speaks, and
-the page it comes from (server.md A.1).
+"""What a request for the browser socket brings with it: a credential, and what its client speaks
+(server.md A.1).
 """
 
 from __future__ import annotations
@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from attrs import field, frozen
 
@@ -41,19 +40,6 @@ def read_offer(authorization: str | None, protocols: str | None) -> Offer:
     else:
         token = next((e.removeprefix(_TOKEN) for e in offered if e.startswith(_TOKEN)), "")
     return Offer(token or None, OLDER if OLDER in offered else None, NEWER in offered)
-
-
-def comes_from(origin: str, is_ours: Callable[[str], bool]) -> bool:
-    """Whether a page of this ``Origin`` may talk to us: its host has to be one of our names.
-
-    Programs that are no browsers send none, and are not asked for one.
-    """
-    try:
-        parts = urlsplit(origin)
-        host, has_more = parts.netloc, bool(parts.path or parts.query or parts.fragment)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and not has_more and is_ours(host)
 
 
 def is_handshake(method: str, header: Callable[[bytes], str | None]) -> bool:

@@ -51,3 +51,21 @@ class OptionTests(SynchronousTestCase):
         self.assertIn(
             "GARCON_JWT_TOKEN_EXPIRY must be a time", self.refused(GARCON_JWT_TOKEN_EXPIRY="soon")
         )
+
+    def test_the_bounds_of_browser_sockets(self) -> None:
+        """The contract's numbers, or what the variables say; at least one of each."""
+        names = ("sockets", "socket-idle", "socket-unsent", "socket-message")
+        options = self.parse()
+        self.assertEqual([options[name] for name in names], [128, 960, 2_097_152, 16_777_216])
+        variables = (
+            "GARCON_MAX_WS_CLIENTS",
+            "GARCON_WS_IDLE_TIMEOUT_SECONDS",
+            "GARCON_WS_BACKPRESSURE_LIMIT",
+            "GARCON_WS_MAX_PAYLOAD_LENGTH",
+        )
+        options = self.parse(**dict.fromkeys(variables, "1"))
+        self.assertEqual([options[name] for name in names], [1, 1, 1, 1])
+        for variable in variables:
+            for wrong in ("0", "-1", "many"):
+                said = self.refused(**{variable: wrong})
+                self.assertIn(f"{variable} must be a whole number", said)

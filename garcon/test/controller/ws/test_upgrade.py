@@ -7,7 +7,7 @@ import base64
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.controller.ws.slots import Slots
-from garcon.controller.ws.upgrade import Offer, comes_from, is_handshake, read_offer
+from garcon.controller.ws.upgrade import Offer, is_handshake, read_offer
 
 KEY = base64.b64encode(bytes(16)).decode()
 
@@ -66,31 +66,6 @@ class Subprotocols(SynchronousTestCase):
         """What is newer goes to those only (decisions.md 14)."""
         self.assertEqual(read_offer(None, "garcon-v1, garcon-v2"), Offer(None, "garcon-v1", True))
         self.assertEqual(read_offer(None, "garcon-v1"), Offer(None, "garcon-v1", False))
-
-
-class Origins(SynchronousTestCase):
-    """Whose pages may open a socket."""
-
-    def test_the_host_of_the_page_has_to_be_ours(self) -> None:
-        """Scheme and host are looked at, with or without a port."""
-        asked: list[str] = []
-
-        def is_ours(host: str) -> bool:
-            asked.append(host)
-            return host == "localhost:5173"
-
-        self.assertTrue(comes_from("http://localhost:5173", is_ours))
-        self.assertFalse(comes_from("https://evil.example", is_ours))
-        self.assertEqual(asked, ["localhost:5173", "evil.example"])
-
-    def test_what_is_no_origin_is_nobodys(self) -> None:
-        """An opaque origin, another scheme, or more than an origin."""
-        for origin in (
-            *("null", "", "localhost", "file:///x", "ftp://localhost", "http://"),
-            *("http://localhost/x", "http://localhost?x", "http://[", "chrome-extension://abc"),
-            "http://localhost, http://evil.example",
-        ):
-            self.assertFalse(comes_from(origin, lambda host: host == "localhost"), origin)
 
 
 class Handshakes(SynchronousTestCase):
