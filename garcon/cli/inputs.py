@@ -87,12 +87,15 @@ def turn_id(parsed: Parsed) -> str:
 def tags(parsed: Parsed) -> list[str]:
     """Return a new chat's tags: ``cli`` and what was asked for, normalised."""
     found = {"cli"}
-    for text in parsed.texts("tag"):
-        tag = normal_tag(text)
-        if not tag:
-            raise bad_arguments(f"--tag {text!r} has no letter or digit")
-        found.add(tag)
-    return sorted(found)
+    return sorted(found | {tag(text) for text in parsed.texts("tag")})
+
+
+def tag(text: str) -> str:
+    """Return a tag, normalised; something must be left of it."""
+    normal = normal_tag(text)
+    if not normal:
+        raise bad_arguments(f"--tag {text!r} has no letter or digit")
+    return normal
 
 
 def normal_tag(text: str) -> str:
@@ -125,9 +128,7 @@ def presentation(parsed: Parsed) -> dict[str, Any] | None:
         raise bad_arguments("--message-style custom needs --color")
     shown: dict[str, Any] = {"style": "custom" if color is not None else style or "notice"}
     if color is not None:
-        light, comma, dark = color.partition(",")
-        accents = (_color(light), _color(dark if comma else light))
-        shown["customStyle"] = {"lightAccent": accents[0], "darkAccent": accents[1]}
+        shown["customStyle"] = accents(color)
     whole: dict[str, Any] = {
         "presentation": shown,
         "bodyDisclosure": "collapsed" if collapsible else "expanded",
@@ -139,6 +140,12 @@ def presentation(parsed: Parsed) -> dict[str, Any] | None:
             )
         whole["title"] = heading.strip()
     return whole
+
+
+def accents(color: str) -> dict[str, str]:
+    """Return the colours of a custom style: one for both backgrounds, or one for each."""
+    light, comma, dark = color.partition(",")
+    return {"lightAccent": _color(light), "darkAccent": _color(dark if comma else light)}
 
 
 def _color(text: str) -> str:

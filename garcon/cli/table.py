@@ -8,6 +8,7 @@ PERMISSION_MODES = ("default", "acceptEdits", "manualBypass", "bypassPermissions
 BYPASS_MODES = frozenset({"manualBypass", "bypassPermissions"})
 REASONING_EFFORTS = ("none", "low", "medium", "high", "xhigh", "max", "ultra")
 STYLES = ("info", "notice", "error", "custom")
+ROW_TYPES = STYLES[:3]
 
 CLI_ACCESS = (
     "CLI access means command execution: who may use the command from a worker may start agents,"
@@ -34,6 +35,7 @@ CHOICES = (
 )
 AGENT = "agent (see `garcon list agents`)"
 EXECUTOR = Option("--executor", "where to run: local or an executor's UUID", "ID")
+EXECUTOR_OF = Option("--executor", "whose: local or an executor's UUID", "ID")
 START = (
     Option("--agent", f"{AGENT}; needed", "AGENT"),
     Option("--model", f"{MODEL}; needed", "MODEL"),
@@ -129,6 +131,62 @@ _ALL = (
         notes="`garcon status` prints this command ready to use for each open request.",
     ),
     Command(
+        "chats",
+        "",
+        "Find chats, the most recently active first",
+        "chats",
+        options=(
+            Option("--filter", "only chats that pass it", "FILTER"),
+            Option("--limit", "how many, 1 to 100 (default 20)", "N"),
+            Option("--offset", "how many to leave out first", "N"),
+            JSON,
+        ),
+        notes="A filter has terms, which the title, the project, the first or last message or a"
+        " tag must contain, and clauses: title: tag: agent: model: project: id: parent:"
+        " created-before: created-after: updated-before: updated-after: status:active|unread"
+        " is:pinned|normal|archived is:!pinned and so on. A | parts alternatives, double quotes"
+        " keep words together. Dates are 2026-01-31, or times with Z or an offset.",
+    ),
+    Command("pin", "<chat>", "Pin a chat", "upkeep", "pin", (JSON,)),
+    Command("unpin", "<chat>", "Put a pinned chat back", "upkeep", "unpin", (JSON,)),
+    Command("archive", "<chat>", "Archive a chat", "upkeep", "archive", (JSON,)),
+    Command("unarchive", "<chat>", "Put an archived chat back", "upkeep", "unarchive", (JSON,)),
+    Command("rename", "<chat> <title>", "Give a chat another title", "upkeep", "rename", (JSON,)),
+    Command(
+        "set-tags",
+        "<chat>",
+        "Give a chat these tags and no others",
+        "upkeep",
+        "set_tags",
+        (
+            Option("--tag", "tag of the chat (repeatable)", "TAG", MANY),
+            Option("--clear", "take all tags away"),
+            JSON,
+        ),
+    ),
+    Command(
+        "add-row",
+        "<chat> <content>",
+        "Put a row into a chat's transcript that no agent reads",
+        "add_row",
+        options=(
+            Option("--type", "how it looks", choices=ROW_TYPES),
+            Option("--color", "own colours for light and dark instead", "HEX[,HEX]"),
+            Option("--title", "title of the row, one line", "TEXT"),
+            Option("--markdown", "show the content as Markdown"),
+            Option("--collapsible", "show the content collapsed"),
+            JSON,
+        ),
+        notes="The content `-` is read from standard input and kept to the byte.",
+    ),
+    Command(
+        "lookup-native-session",
+        "<id>",
+        "Print the chat that an agent's own session belongs to",
+        "native_session",
+        options=(Option("--agent", AGENT, "AGENT"), EXECUTOR_OF),
+    ),
+    Command(
         "list",
         "<agents|preambles|providers|endpoints|models|permissions|reasoning-efforts>",
         "List what can be chosen on an executor",
@@ -137,7 +195,7 @@ _ALL = (
             Option("--agent", AGENT, "AGENT"),
             Option("--provider", "API provider: id or exact label", "PROVIDER"),
             Option("--endpoint", "endpoint of that provider", "ENDPOINT"),
-            Option("--executor", "whose: local or an executor's UUID", "ID"),
+            EXECUTOR_OF,
             JSON,
         ),
         notes="models, permissions and reasoning-efforts are an agent's and need --agent; endpoints"

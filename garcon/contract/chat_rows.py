@@ -10,9 +10,6 @@ from msgspec import UNSET, Struct, UnsetType
 
 from garcon.contract.messages import Style
 
-ROW_BYTES = 65_536
-TITLE_CHARACTERS = 120
-
 RowType = Literal["info", "notice", "error", "custom"]
 """How a row looks: older callers know ``notice`` and ``error`` only."""
 Format = Literal["plain", "markdown"]

@@ -81,6 +81,8 @@ TITLE_BYTES = 4 * KIB
 LABEL_CHARACTERS = 100
 URL_CHARACTERS = 4_096
 PAGE_ROWS = 200
+ROW_BYTES, ROW_TITLE_CHARACTERS = 65_536, 120
+"""What a chat row holds."""
 
 # Receipts (chats.md 4.11) and the command ledger (2.3).
 RECEIPT_TEXT, RECEIPT_MESSAGES = 4 * MIB, 4_096

@@ -11,13 +11,12 @@ from attrs import define, frozen
 from msgspec import UNSET
 
 from garcon.contract.chat_rows import (
-    ROW_BYTES,
-    TITLE_CHARACTERS,
     AddRow,
     RowAdded,
     RowsQuery,
     RowsView,
 )
+from garcon.contract.limits import ROW_BYTES, ROW_TITLE_CHARACTERS
 from garcon.contract.messages import Style
 from garcon.controller.chats import fields
 from garcon.controller.chats.admission import unreadable
@@ -130,8 +129,8 @@ def _style(body: AddRow) -> Style:
 
 def _title(title: str) -> str:
     trimmed = fields.required(title, "title")
-    if len(trimmed) > TITLE_CHARACTERS:
-        raise validation(f"title is longer than {TITLE_CHARACTERS} characters")
+    if len(trimmed) > ROW_TITLE_CHARACTERS:
+        raise validation(f"title is longer than {ROW_TITLE_CHARACTERS} characters")
     if any(unicodedata.category(character) in _NOT_IN_A_LINE for character in trimmed):
         raise validation("title is not one line of text")
     return trimmed

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from garcon.contract import operations
-from garcon.contract.chat_rows import ROW_BYTES, TITLE_CHARACTERS
 from garcon.contract.events import ChatMessages
+from garcon.contract.limits import ROW_BYTES, ROW_TITLE_CHARACTERS
 from garcon.controller.transcripts.rows import shown
 from garcon.store.interfaces import Damaged
 from garcon.store.records import AppendRows, Row
@@ -197,7 +197,7 @@ class AddTests(RowsCase):
         """65,536 bytes of content and 120 characters of title are taken, one more is not."""
         self.assertEqual(len(self.added("é" * (ROW_BYTES // 2))["content"]), ROW_BYTES // 2)
         self.assertEqual(self.add("é" * (ROW_BYTES // 2) + "x").failure, INVALID)
-        longest = "\U0001f600" * TITLE_CHARACTERS
+        longest = "\U0001f600" * ROW_TITLE_CHARACTERS
         self.assertEqual(self.added(title=f" {longest} ")["title"], longest)
         self.assertEqual(self.add(title=longest + "x").failure, INVALID)
 
