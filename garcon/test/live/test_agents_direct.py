@@ -9,7 +9,8 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
-from twisted.logger import eventAsText, globalLogPublisher
+from twisted.logger import ILogObserver, LogEvent, eventAsText, globalLogPublisher
+from zope.interface import provider
 from zope.interface.verify import verifyObject
 
 from garcon.contract.limits import MIB
@@ -372,8 +373,9 @@ class SecretTests(DirectRuntimeCase):
         """At every level, of turns that go well, fail, are stopped and are asked for again."""
         lines: list[str] = []
 
-        def keep(event: dict[str, Any]) -> None:
-            lines.append(eventAsText(event) + repr(event))
+        @provider(ILogObserver)
+        def keep(event: LogEvent) -> None:
+            lines.append(eventAsText(event, includeTraceback=True) + repr(event))
 
         globalLogPublisher.addObserver(keep)
         self.addCleanup(globalLogPublisher.removeObserver, keep)
