@@ -40,6 +40,8 @@ class Chat:
     """Its deletion has begun: no turn begins in it, and its queue stands still."""
     is_removed: bool = False
     """It is on its way out of the store: nothing may be written of it any more."""
+    is_legible: bool = True
+    """Its record could be trusted when it was read.  One that could not is never written over."""
 
     @property
     def id(self) -> str:
@@ -67,12 +69,27 @@ class Chat:
         """Change attributes in memory; the caller sees to it that they become durable."""
         self.record = structs.replace(self.record, **fields)
 
+    @property
+    def is_writable(self) -> bool:
+        """Whether its record may be written."""
+        return self.is_legible and not self.is_removed
+
+    def must_be_writable(self) -> None:
+        """Raise what its caller is told of a record that may not be written."""
+        if self.is_removed:
+            raise no_such_chat()
+        if not self.is_legible:
+            raise GarconError(
+                "TRANSCRIPT_UNAVAILABLE",
+                "What is stored of this chat is damaged; it can only be deleted.",
+                status=422,
+            )
+
     async def change(self, store: IStore, **fields: Any) -> None:
         """Change attributes at once and fire when that is durable; what the store refuses is taken
         back.
         """
-        if self.is_removed:
-            raise no_such_chat()
+        self.must_be_writable()
         before = {name: getattr(self.record, name) for name in fields}
         self.set(**fields)
         try:

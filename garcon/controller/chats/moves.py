@@ -25,7 +25,7 @@ from garcon.contract.upkeep import (
     SetPinned,
 )
 from garcon.controller.chats import fields
-from garcon.controller.chats.chat import Chat, no_such_chat
+from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.lanes import Lanes, Work
 from garcon.controller.chats.order import Gap
 from garcon.controller.chats.state import State
@@ -116,12 +116,14 @@ class Moves:
         chat = self._chat(chat_id)
         reference = None
         if isinstance(placement, RelativeTo):
-            reference = self._chat(placement.reference_chat_id.strip())
+            reference = self._state.registry.get(placement.reference_chat_id.strip())
             if _adopted(reference) != _adopted(chat):
                 raise GarconError("ORDER_CROSS_GROUP", "The two chats are in different groups.")
         group = _adopted(chat)
         move = _Move(self._state)
         orphans = [one for one in (chat, reference) if one and one.record.order_group == "orphan"]
+        for orphan in orphans:
+            orphan.must_be_writable()
         for orphan in orphans:
             move.put(orphan, self._state.registry.order.bottom(group))
         if isinstance(placement, AtBoundary):
@@ -150,8 +152,7 @@ class Moves:
 
     def _chat(self, chat_id: str) -> Chat:
         chat = self._state.registry.get(chat_id)
-        if chat.is_removed:
-            raise no_such_chat()
+        chat.must_be_writable()
         return chat
 
     async def _one_by_one(self, chat_id: str, work: Work[T]) -> T:
@@ -192,7 +193,7 @@ class _Move:
 
     async def keep(self) -> bool:
         """Make the new places durable in one commit; fires with whether there are any."""
-        moved = [chat for chat, _, _ in self._before.values() if not chat.is_removed]
+        moved = [chat for chat, _, _ in self._before.values() if chat.is_writable]
         try:
             if moved:
                 await self._state.store.write([PutChat(chat.record) for chat in moved])

@@ -60,6 +60,6 @@ class Reads:
             for chat_id in named
             if isinstance(chat_id, str)
             and (chat := self._state.registry.find(chat_id.strip())) is not None
-            and not chat.is_removed
+            and chat.is_writable
         }
         return list(found.values())

@@ -199,4 +199,10 @@ class Chats:
         )
         if damage is not None:
             self._log.warn("{chat} is fenced: {why}", chat=chat_id, why=damage.text)
-        return Chat(stored.record, transcript, stored.last_activity_at, stored.last_message)
+        return Chat(
+            stored.record,
+            transcript,
+            stored.last_activity_at,
+            stored.last_message,
+            is_legible=not stored.damaged,
+        )
