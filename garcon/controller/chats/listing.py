@@ -29,11 +29,18 @@ class Lists:
         chats = state.registry.ordered()
         state.paths.forget_beyond(len(chats), lambda: {c.record.project_path for c in chats})
         selected, is_listed, entry = None, state.paths.is_listed, state.registry.entry
-        entries = []
+        entries, reloads = [], dict[tuple[str, str], bool]()
         for chat in chats:
             record = chat.record
             if is_listed(record.executor_id, record.project_path):
-                entries.append(entry(chat, None if chat.turn is None else state.phase(chat)))
+                can_reload = False
+                if record.agent_session_id is not None:
+                    owner = (record.executor_id, record.agent_id)
+                    if owner not in reloads:
+                        reloads[owner] = state.keeps_history(*owner)
+                    can_reload = reloads[owner]
+                phase = None if chat.turn is None else state.phase(chat)
+                entries.append(entry(chat, phase, can_reload=can_reload))
                 if chat is self._selected:
                     selected = chat.id
         tail = b'],"total":%d,"lastSelectedChatId":%s}' % (

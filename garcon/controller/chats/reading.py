@@ -100,7 +100,7 @@ class Readings:
         observed = ChatSnapshot(
             observed_at=state.now(),
             message_limit=limit,
-            chat=snapshot_chat(chat),
+            chat=snapshot_chat(chat, can_reload=state.can_reload(chat)),
             processing_phase=state.phase(chat),
             control=state.control(chat_id),
             transient_feed=chat.permissions.shown(

@@ -33,6 +33,7 @@ class _Shown:
     last_activity_at: str | None
     last_message: str
     phase: Phase | None
+    can_reload: bool
     body: bytes
 
 
@@ -89,7 +90,7 @@ class Registry:
         position = self.order.position(self.order.top(group))
         return STEP if position is None else position
 
-    def entry(self, chat: Chat, phase: Phase | None) -> bytes:
+    def entry(self, chat: Chat, phase: Phase | None, *, can_reload: bool = False) -> bytes:
         """Return what the chat list shows of a chat as JSON, which is made once for each change."""
         known = self._shown.get(chat.id)
         if (
@@ -98,12 +99,13 @@ class Registry:
             and known.last_activity_at is chat.last_activity_at
             and known.last_message is chat.last_message
             and known.phase == phase
+            and known.can_reload is can_reload
         ):
             return known.body
-        body = _encode(list_entry(chat, phase))
+        body = _encode(list_entry(chat, phase, can_reload=can_reload))
         if self._chats.get(chat.id) is chat:
             self._shown[chat.id] = _Shown(
-                chat.record, chat.last_activity_at, chat.last_message, phase, body
+                chat.record, chat.last_activity_at, chat.last_message, phase, can_reload, body
             )
         return body
 
@@ -114,8 +116,11 @@ def title(chat: Chat) -> str:
     return first_line(record.name or "") or first_line(record.first_message) or NEW_SESSION
 
 
-def list_entry(chat: Chat, phase: Phase | None) -> ChatListEntry:
-    """Return what the chat list shows of a chat (chats.md 4.1)."""
+def list_entry(chat: Chat, phase: Phase | None, *, can_reload: bool = False) -> ChatListEntry:
+    """Return what the chat list shows of a chat (chats.md 4.1).
+
+    Whatever it is made of, `Registry.entry` has to compare.
+    """
     record = chat.record
     at, read = chat.last_activity_at, record.last_read_at
     previews: dict[str, Any] = {"last_message": chat.last_message}
@@ -145,13 +150,13 @@ def list_entry(chat: Chat, phase: Phase | None) -> ChatListEntry:
         is_active=phase is not None,
         is_processing=phase is not None,
         processing_phase=phase,
-        can_reload_from_native_history=False,
+        can_reload_from_native_history=can_reload,
         is_unread=at is not None and (read is None or at > read),
         parent_chat=chat.parent(),
     )
 
 
-def snapshot_chat(chat: Chat) -> SnapshotChat:
+def snapshot_chat(chat: Chat, *, can_reload: bool = False) -> SnapshotChat:
     """Return what a snapshot says of the chat itself (chats.md 4.10)."""
     record = chat.record
     return SnapshotChat(
@@ -168,7 +173,7 @@ def snapshot_chat(chat: Chat) -> SnapshotChat:
         thinking_mode=record.thinking_mode,
         project_path=record.project_path,
         tags=record.tags,
-        can_reload_from_native_history=False,
+        can_reload_from_native_history=can_reload,
         activity=SnapshotActivity(
             created_at=record.created_at, last_activity_at=chat.last_activity_at
         ),

@@ -28,7 +28,6 @@ from garcon.controller.chats.models import (
     must_support_modes,
     takes_pictures,
 )
-from garcon.controller.chats.registry import list_entry
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
 from garcon.controller.chats.turns import OUTCOME_UNKNOWN, Turn
 from garcon.controller.handlers import Call, Reply
@@ -213,7 +212,7 @@ class Starts:
 
     def _reply(self, record: Record, members: dict[str, Any]) -> Reply:
         chat = self._state.registry.find(record.chat_id)
-        entry = None if chat is None else list_entry(chat, self._state.phase(chat))
+        entry = None if chat is None else self._state.entry(chat)
         accepted = StartAccepted(
             **members, chat=entry, parent_chat=None if chat is None else chat.parent()
         )

@@ -10,7 +10,7 @@ from attrs import define, field
 from msgspec import UNSET
 from twisted.internet.interfaces import IReactorTime
 
-from garcon.contract.chats import Phase, ResendCandidate
+from garcon.contract.chats import ChatListEntry, Phase, ResendCandidate
 from garcon.contract.events import (
     ChatMessages,
     ControlUpdated,
@@ -28,13 +28,14 @@ from garcon.controller.chats.ledger import Ledger, Record
 from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
-from garcon.controller.chats.registry import Registry
+from garcon.controller.chats.registry import Registry, list_entry
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.transcripts.batches import batches
 from garcon.controller.transcripts.times import iso
 from garcon.deferreds import Tasks
 from garcon.errors import GarconError
+from garcon.runtime.interfaces import INativeHistory
 from garcon.store.interfaces import IStore
 from garcon.store.records import Row
 
@@ -73,6 +74,25 @@ class State:
 
     def phase(self, chat: Chat) -> Phase | None:
         return chat.phase(self.executors.availability(chat.record.executor_id))
+
+    def can_reload(self, chat: Chat) -> bool:
+        """Whether a chat's transcript can be made anew from what its agent keeps."""
+        record = chat.record
+        if record.agent_session_id is None:
+            return False
+        return self.keeps_history(record.executor_id, record.agent_id)
+
+    def keeps_history(self, executor_id: str, agent_id: str) -> bool:
+        """Whether the sessions of an agent can be read back there."""
+        try:
+            runtime: object = self.executors.existing(executor_id)
+        except GarconError:
+            return False
+        return INativeHistory.providedBy(runtime) and runtime.keeps_history(agent_id)
+
+    def entry(self, chat: Chat) -> ChatListEntry:
+        """Return what the chat list shows of a chat now."""
+        return list_entry(chat, self.phase(chat), can_reload=self.can_reload(chat))
 
     def publish(self, event: Event) -> None:
         """Tell whoever follows this controller."""

@@ -6,13 +6,33 @@ import os
 from typing import Any
 
 import msgspec
+from twisted.internet.defer import Deferred
+from zope.interface import implementer
 
 from garcon.contract import operations
 from garcon.contract.chats import ChatList
+from garcon.contract.runs import NativeSession
 from garcon.controller.chats.paths import KEPT
+from garcon.runtime.interfaces import INativeHistory
 from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase, Said
+from garcon.testing.fake_runtime import FakeRuntime
 
 UNKNOWN = "1767000000000009"
+
+
+@implementer(INativeHistory)
+class KeepingRuntime(FakeRuntime):
+    """An executor whose agents keep what was said."""
+
+    keeps = True
+
+    def keeps_history(self, agent_id: str) -> bool:
+        """Say so."""
+        return self.keeps
+
+    def read_history(self, session: NativeSession, take: Any) -> Deferred[None]:
+        """Nobody asks for it here."""
+        raise NotImplementedError
 
 
 class ListTests(ChatsTestCase):
@@ -77,6 +97,25 @@ class ListTests(ChatsTestCase):
             [entry] = [one for one in self.listed() if one["id"] == OTHER]
             seen.append(entry["processingPhase"])
         self.assertEqual(seen, ["running", "reconnecting", "running"])
+
+    def test_what_can_be_made_anew_from_its_agents_history(self) -> None:
+        """A chat whose agent has a session, and keeps what was said in it."""
+        self.local = KeepingRuntime(self.base)
+        self.executors.runtimes["local"] = self.local
+        self.start(chatId=OTHER)
+
+        def shown() -> dict[str, Any]:
+            return {one["id"]: one["canReloadFromNativeHistory"] for one in self.listed()}
+
+        self.assertEqual(shown(), {CHAT: True, OTHER: False})
+        self.local.last.session("another")
+        self.assertEqual(shown(), {CHAT: True, OTHER: True})
+        chat = self.snapshot(OTHER).body["chat"]
+        self.assertTrue(chat["canReloadFromNativeHistory"])
+        self.local.keeps = False
+        self.assertEqual(shown(), {CHAT: False, OTHER: False})
+        del self.executors.runtimes["local"]
+        self.assertEqual(shown(), {CHAT: False, OTHER: False})
 
     def test_paths_of_chats_that_are_gone_are_forgotten(self) -> None:
         """What is known of directories is no more than there are chats."""
