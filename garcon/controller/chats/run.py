@@ -17,6 +17,7 @@ from garcon.contract.catalogs import (
     AgentEntry,
 )
 from garcon.contract.chats import RunAccepted, RunChat
+from garcon.contract.events import ListRefreshRequested
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.admission import (
     NewInput,
@@ -174,6 +175,8 @@ class Runs:
         except BaseException:
             chat.set(tags=before_tags)
             raise
+        if before:
+            state.publish(ListRefreshRequested(chat_id=chat.id, reason="tags-updated"))
         return False
 
     def _settle_empty(self, chat: Chat, record: Record) -> None:
@@ -189,6 +192,7 @@ class Runs:
         tags = fields.merged_tags(chat.record.tags, added)
         if tags != chat.record.tags:
             await chat.change(self._state.store, tags=tags)
+            self._state.publish(ListRefreshRequested(chat_id=chat.id, reason="tags-updated"))
 
 
 def stale_view() -> GarconError:

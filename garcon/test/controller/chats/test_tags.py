@@ -118,6 +118,22 @@ class TagTests(ChatsTestCase):
         self.assertEqual(changed, [True, False])
 
 
+class RunTests(ChatsTestCase):
+    """Tags that come with a turn (chats.md 3.5)."""
+
+    def test_a_run_that_adds_tags_is_told(self) -> None:
+        """Once, where they are new; a repetition adds nothing."""
+        view = self.started(tags=["a"])
+        self.told.clear()
+        body = self.run_body(view, tagsToAdd=["A", "b b"])
+        for _ in range(2):
+            self.assertEqual(self.asked(operations.RUN_CHAT, body).status, 202)
+        self.local.last.finish()
+        self.asked(operations.RUN_CHAT, self.run_body(view, tagsToAdd=["a"]))
+        self.assertEqual(self.told.count(CHANGED), 1)
+        self.assertEqual(self.listed()[0]["tags"], ["a", "b-b"])
+
+
 class TitleEventTests(ChatsTestCase):
     """What is told of a name."""
 
