@@ -356,10 +356,10 @@ class Fleet:
         service = self.start(name, config, argv, {**secret, **(environment or {})})
         return self.await_ready(service) if wait else service
 
-    def model_server(self, script: Path) -> Service:
+    def model_server(self, script: Path, *options: str) -> Service:
         """Start a pretend model server that plays a script; `url` is where agents find it."""
         argv = [sys.executable, "-m", "garcon.testing.models", "--port", "0"]
-        service = self.start("models", self.root, [*argv, "--script", str(script)])
+        service = self.start("models", self.root, [*argv, "--script", str(script), *options])
         self.await_ready(service, re.compile(r'"port": (\d+)'))
         service.url = f"http://127.0.0.1:{service.url}"
         return service
