@@ -25,9 +25,12 @@ TIMES = frozenset(
     {
         "acceptedAt",
         "createdAt",
+        "dispatchedAt",
         "lastActivityAt",
         "lastReadAt",
         "observedAt",
+        "pausedAt",
+        "serverTime",
         "settledAt",
         "timestamp",
         "updatedAt",

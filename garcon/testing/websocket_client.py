@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import socket
+import ssl
 import struct
 import time
 import zlib
@@ -73,8 +74,11 @@ class WebSocketClient:
         deflate: str | None = "permessage-deflate; client_max_window_bits",
         headers: Mapping[str, str] | None = None,
         receive_buffer: int | None = None,
+        trust: ssl.SSLContext | None = None,
     ) -> WebSocketClient:
-        """Connect and upgrade; raises `Refused`.  An empty value in `headers` leaves one out."""
+        """Connect and upgrade; raises `Refused`.  An empty value in `headers` leaves one out;
+        `trust` is for TLS.
+        """
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 80
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -84,6 +88,8 @@ class WebSocketClient:
         try:
             connection.connect((host, port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if trust is not None:
+                connection = trust.wrap_socket(connection, server_hostname=host)
             key = base64.b64encode(os.urandom(16)).decode()
             sent = {
                 "Host": f"{host}:{port}",

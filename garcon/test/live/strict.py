@@ -1,4 +1,6 @@
-"""The cast of the strict tests: a pair, and a strict client at either endpoint."""
+"""The cast of the strict tests: a pair, a strict client at either endpoint, and a strict browser
+socket that runs along.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from typing import Any
 
 from garcon.test.live.fleets import FleetTestCase
 from garcon.testing.strict_client import StrictClient
+from garcon.testing.strict_socket import StrictSocket
 
 INVALID = (400, "VALIDATION_FAILED", False)
 
@@ -23,6 +26,9 @@ class StrictTestCase(FleetTestCase):
         )
         self.instance: str = own["instanceId"]
         self.project = str(self.fleet.project("project"))
+        self.socket = StrictSocket(own["baseUrl"])
+        """Hears all that the controller tells, in every test, until that is stopped."""
+        self.addCleanup(self.socket.close)
 
     def everywhere(self) -> list[tuple[StrictClient, str]]:
         """Every way to reach an agent: both endpoints, both executors."""

@@ -1,0 +1,168 @@
+"""A browser's socket that believes nothing: a thread listens, and the first message that is not
+exactly as the contract says fails whoever asks next.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from garcon.contract.events import (
+    ChatMessages,
+    ClientRequestError,
+    Pong,
+    ReconnectState,
+    RunFailed,
+    RunFinished,
+    Subscribed,
+)
+from garcon.testing.fleet import expect
+from garcon.testing.strict_socket_rules import Hearing, Message
+from garcon.testing.websocket_client import WAIT, WebSocketClient
+
+T = TypeVar("T")
+
+
+class StrictSocket:
+    """Listens to one controller until `close`, which also says whether all was well."""
+
+    def __init__(self, url: str, *, is_newer: bool = False, **more: Any) -> None:
+        protocols = ["garcon-v1", *(["garcon-v2"] if is_newer else [])]
+        self.socket = WebSocketClient.open(url, protocols=protocols, **more)
+        self.hearing = Hearing(is_newer)
+        self.messages: list[Message] = []
+        self._changed = threading.Condition()
+        self._wrong: Exception | None = None
+        self._is_over = False
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        try:
+            while True:
+                try:
+                    text = self.socket.message(3_600)
+                except (OSError, ConnectionError):
+                    return
+                with self._changed:
+                    self.messages.append(self.hearing.heard(text))
+                    self._changed.notify_all()
+        except Exception as error:
+            self._wrong = error
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection has ended."""
+        return self._is_over
+
+    def check(self) -> None:
+        """Fail if anything was wrong so far."""
+        if self._wrong is not None:
+            raise AssertionError(
+                f"the socket heard what it may not: {self._wrong}"
+            ) from self._wrong
+
+    def close(self) -> None:
+        """Stop listening; fail if anything was wrong."""
+        try:
+            self.socket.send_frame(8, b"\x03\xe8")
+        except OSError:
+            pass  # the controller has gone already
+        self._thread.join(WAIT)
+        self.socket.close()
+        self.check()
+
+    # Waiting
+
+    def wait_for(
+        self, what: str, find: Callable[[list[Message]], T | None], seconds: float = WAIT
+    ) -> T:
+        """Return what `find` sees in all that was heard, as soon as it sees something."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while (found := find(self.messages)) is None:
+                self.check()
+                left = deadline - time.monotonic()
+                expect(left > 0 and not self._is_over, f"{what}: not heard")
+                self._changed.wait(left)
+            return found
+
+    def heard(self, kind: type[T], chat_id: str | None = None) -> list[T]:
+        """Return the messages of a kind so far."""
+        with self._changed:
+            found = [one for one in self.messages if isinstance(one, kind)]
+        return [one for one in found if chat_id in (None, getattr(one, "chat_id", None))]
+
+    def turn_ended(self, chat_id: str, turn_id: Any) -> RunFinished | RunFailed:
+        """Wait for a turn's end."""
+
+        def find(messages: list[Message]) -> RunFinished | RunFailed | None:
+            ends: list[RunFinished | RunFailed] = [
+                one for one in messages if isinstance(one, (RunFinished, RunFailed))
+            ]
+            return next((one for one in ends if one.turn_id == turn_id), None)
+
+        ended = self.wait_for(f"the end of a turn of {chat_id}", find)
+        expect(ended.chat_id == chat_id, "the turn's chat")
+        return ended
+
+    # Asking
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Say something."""
+        if isinstance(message.get("clientRequestId"), str):
+            with self._changed:
+                self.hearing.asked(message)
+        self.socket.send(message)
+
+    def ask(self, kind: str, **fields: Any) -> Any:
+        """Ask and wait for the answer."""
+        request_id = f"strict-{uuid4()}"
+        before = len(self.messages)
+        self.send({"type": kind, "clientRequestId": request_id, **fields})
+
+        def find(messages: list[Message]) -> Message | None:
+            for one in messages[before:]:
+                if getattr(one, "client_request_id", None) == request_id:
+                    return one
+            return None
+
+        return self.wait_for(f"the answer to {kind}", find)
+
+    def ping(self) -> Pong:
+        """Ask whether anybody is there.  What was told before the answer has been heard."""
+        pong: Pong = self.ask("ws-ping", sentAt=time.time_ns() // 1_000_000)
+        return pong
+
+    def reconnect(self, *chat_ids: str) -> ReconnectState:
+        """Ask what the chats do."""
+        state: ReconnectState = self.ask("reconnect-state-query", controlChatIds=list(chat_ids))
+        return state
+
+    def page(self, chat_id: str, view: str, after: int, through: int | None = None) -> Subscribed:
+        """Read a page of a replay that must be there."""
+        more = {} if through is None else {"throughOrdinal": through}
+        answer = self.ask(
+            "chat-subscribe", chatId=chat_id, transcriptViewId=view, afterOrdinal=after, **more
+        )
+        expect(isinstance(answer, Subscribed), str(answer))
+        page: Subscribed = answer
+        return page
+
+    def refused(self, kind: str, **fields: Any) -> tuple[str, bool]:
+        """Ask for what must fail; returns code and whether it may be tried again."""
+        answer = self.ask(kind, **fields)
+        expect(isinstance(answer, ClientRequestError), str(answer))
+        return answer.code, answer.retryable
+
+    def rows(self, chat_id: str) -> list[tuple[int, bytes]]:
+        """Return the rows of a chat that were told of: ordinal and JSON."""
+        told = self.heard(ChatMessages, chat_id)
+        return [(row.ordinal, bytes(row.message)) for one in told for row in one.messages]
