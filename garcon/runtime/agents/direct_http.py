@@ -47,6 +47,7 @@ from garcon.runtime.agents.direct_wire import (
     Reader,
     Reply,
     refused,
+    unstreamed,
 )
 
 HEAD = 256 * KIB
@@ -113,9 +114,12 @@ class ModelClient:
 
     async def _exchange(self, request: ModelRequest, reader: Reader) -> Reply:
         response = await self._begin(request)
-        if response.code == 200:
+        is_json = (_header(response, "Content-Type") or "").lower().startswith("application/json")
+        if response.code == 200 and not is_json:
             return await self._stream(response, reader)
-        body = await self._error_body(response)
+        body = await self._beginning(response)
+        if response.code == 200:
+            raise unstreamed(body)
         raise refused(response.code, body, _header(response, "Retry-After"))
 
     async def _begin(self, request: ModelRequest) -> IResponse:
@@ -164,8 +168,8 @@ class ModelClient:
         await self._deliver(response, take, self._deadlines.idle)
         return reader.reply()
 
-    async def _error_body(self, response: IResponse) -> bytes:
-        """Return the beginning of an answer that is an error."""
+    async def _beginning(self, response: IResponse) -> bytes:
+        """Return the beginning of an answer that is no stream."""
         body = bytearray()
 
         def take(data: bytes | None) -> bool:

@@ -199,13 +199,20 @@ def reported(error: Any) -> ProviderFailed:
     )
 
 
+def unstreamed(body: bytes) -> ProviderFailed:
+    """Return the failure for an answer with a good status that is JSON: some servers tell of errors
+    that way.
+    """
+    found = _object(body)
+    if found is not None and found.get("error"):
+        return reported(found["error"])
+    return ProviderFailed("The provider did not stream its answer.")
+
+
 def refused(status: int, body: bytes, retry_after: str | None = None) -> ProviderFailed:
     """Return the failure for an answer with an HTTP status that is not 200."""
-    try:
-        error: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        error = None
-    said = error_text(error) if isinstance(error, dict) else ""
+    error = _object(body)
+    said = error_text(error) if error is not None else ""
     text = f"The provider answered with HTTP status {status}"
     if 300 <= status < 400:
         text += " (redirects are not followed)"
@@ -216,9 +223,17 @@ def refused(status: int, body: bytes, retry_after: str | None = None) -> Provide
     )
 
 
-def _is_final(error: Any) -> bool:
+def _object(body: bytes) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _is_final(error: dict[str, Any] | None) -> bool:
     """Whether waiting cannot help although the status says so: the account has no money left."""
-    inner = error.get("error") if isinstance(error, dict) else None
+    inner = error.get("error") if error is not None else None
     return isinstance(inner, dict) and "insufficient_quota" in (
         inner.get("code"),
         inner.get("type"),

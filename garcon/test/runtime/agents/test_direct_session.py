@@ -280,6 +280,18 @@ class FailureTests(DirectCase):
         self.assertIn("no such model", text)
         self.assertEqual(len(connection.requests), 1)
 
+    def test_an_answer_that_is_no_stream_fails(self) -> None:
+        """With the error that it tells of, if it does, although its status was good."""
+        for body, words in (
+            (b'{"error": {"message": "no such model"}}', "no such model"),
+            (b'{"choices": []}', "did not stream"),
+            (b"{", "did not stream"),
+        ):
+            sink = self.begin()
+            header = "Content-Type: application/json; charset=utf-8"
+            self.connected().whole(body, "200 OK", header)
+            self.assertIn(words, self.failure_of(sink))
+
     def test_a_redirect_is_not_followed(self) -> None:
         """The key is for this address alone."""
         sink = self.begin()
