@@ -169,6 +169,7 @@ class Controller:
             reactor,
             config.project_base,
             publisher=self.publisher,
+            threads=reactor,
         )
         self.executors.use = self.chats
         self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)

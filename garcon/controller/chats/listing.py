@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from attrs import define
 
+from garcon.contract.ids import LOCAL
 from garcon.contract.upkeep import SelectChat, SelectedChat
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
@@ -21,13 +22,19 @@ class Lists:
     _state: State
     _selected: Chat | None = None
 
-    def list(self, call: Call[Any, None]) -> msgspec.Raw:
+    async def list(self, call: Call[Any, None]) -> msgspec.Raw:
         """List the chats whose project can be used; the body is joined from entries that are made
         once for each change.
         """
         state = self._state
+        await state.paths.refresh(
+            lambda: (
+                chat.record.project_path
+                for chat in state.registry.all()
+                if chat.record.executor_id == LOCAL
+            )
+        )
         chats = state.registry.ordered()
-        state.paths.forget_beyond(len(chats), lambda: {c.record.project_path for c in chats})
         selected, is_listed, entry = None, state.paths.is_listed, state.registry.entry
         entries, reloads = [], dict[tuple[str, str], bool]()
         for chat in chats:

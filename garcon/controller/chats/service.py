@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
-from twisted.internet.interfaces import IReactorTime
+from twisted.internet.interfaces import IReactorThreads, IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -20,7 +20,7 @@ from garcon.controller.chats.draining import Draining
 from garcon.controller.chats.following import Following
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.moves import PinsAt
-from garcon.controller.chats.paths import ProjectPaths
+from garcon.controller.chats.paths import ProjectPaths, looking
 from garcon.controller.chats.permissions import Permissions
 from garcon.controller.chats.queues import Queues
 from garcon.controller.chats.reading import Readings
@@ -62,6 +62,7 @@ class Chats:
         project_base: str,
         *,
         publisher: Publisher | None = None,
+        threads: IReactorThreads | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = Tasks()
@@ -76,7 +77,7 @@ class Chats:
             clock=reactor,
             wall_clock=wall_clock,
             agents=Agents(executors, reactor),
-            paths=ProjectPaths(project_base, reactor),
+            paths=ProjectPaths(looking(project_base, threads), reactor, self._tasks),
             tasks=self._tasks,
             lanes=Lanes(self._tasks),
             publisher=publisher or Publisher(),

@@ -117,17 +117,6 @@ class ListTests(ChatsTestCase):
         del self.executors.runtimes["local"]
         self.assertEqual(shown(), {CHAT: False, OTHER: False})
 
-    def test_paths_of_chats_that_are_gone_are_forgotten(self) -> None:
-        """What is known of directories is no more than there are chats."""
-        known: Any = self.chats._state.paths
-        for number in range(5):
-            os.makedirs(f"{self.base}/d{number}")
-            self.started(chatId=OTHER, projectPath=f"{self.base}/d{number}")
-            self.listed()
-            self.asked(operations.DELETE_CHAT, {"chatId": OTHER})
-        self.listed()
-        self.assertLessEqual(len(known._known), 1)
-
     def test_a_project_that_comes_back_shows_its_chat(self) -> None:
         """At the latest after a while."""
         os.rename(f"{self.base}/p", f"{self.base}/q")
