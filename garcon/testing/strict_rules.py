@@ -127,12 +127,21 @@ def check_page(page: History | TranscriptAvailable, limit: int) -> None:
 
 
 def check_control(control: Any, instance: str | None) -> None:
-    """The rules of an execution control, as long as there are no queues (chats.md 4.5, 4.6)."""
+    """The rules of an execution control (chats.md 4.5, 4.6)."""
     expect(control.server_instance_id, "an instance")
     if instance is not None:
         same(control.server_instance_id, instance, "the instance")
-    same((control.version, control.updated_at), (0, None), "the initial control")
-    same((control.queue.entries, control.queue.pause), ([], None), "the empty queue")
+    same(control.version == 0, control.updated_at is None, "a change has its time")
+    check_queue(control.queue)
+
+
+def check_queue(queue: Any) -> None:
+    """The rules of a queue (chats.md 4.2 to 4.5)."""
+    ids = [entry.id for entry in queue.entries]
+    same(len(set(ids)), len(ids), "every entry once")
+    expect(len(queue.recently_dispatched) <= 32, "at most 32 dispatched ones")
+    expect(all(entry.revision >= 1 for entry in queue.entries), "revisions count from one")
+    expect(queue.steering_entry_id in (None, *ids), "the entry that is being steered is there")
 
 
 def check_snapshot(snapshot: ChatSnapshot, instance: str | None) -> None:

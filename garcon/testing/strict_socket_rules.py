@@ -39,7 +39,7 @@ from garcon.contract.events import (
 )
 from garcon.contract.messages import ChatMessage
 from garcon.testing.fleet import expect
-from garcon.testing.strict_rules import check_times, same
+from garcon.testing.strict_rules import check_control, check_times, same
 
 Message = Event | Answer
 
@@ -152,7 +152,7 @@ class Hearing:
             case ControlUpdated():
                 expect(event.control.version > seen.control_version, "the version grows")
                 seen.control_version = event.control.version
-                check_queue(event.control.queue)
+                check_control(event.control, self.instance)
             case SessionDeleted():
                 seen.is_deleted = True
 
@@ -213,8 +213,7 @@ class Hearing:
                     has = one.control is not msgspec.UNSET
                     same(has, one.outcome == "snapshot", "a control in a snapshot")
                     if one.control is not msgspec.UNSET:
-                        same(one.control.server_instance_id, answer.server_instance_id, "instance")
-                        check_queue(one.control.queue)
+                        check_control(one.control, answer.server_instance_id)
             case ClientRequestError():
                 same(answer.request_type, request["type"], "the request's type")
                 expect(answer.code in CODES, f"a code of the contract: {answer}")
@@ -277,14 +276,6 @@ def check_feed(feed: TransientFeed) -> None:
     same(len({row.permission_occurrence_id for row in feed.rows}), len(order), "each once")
     for row in feed.rows:
         check_transient(row, feed.transcript_view_id)
-
-
-def check_queue(queue: Any) -> None:
-    """A chat's queue as clients check it."""
-    ids = [entry.id for entry in queue.entries]
-    same(len(set(ids)), len(ids), "every entry once")
-    expect(len(queue.recently_dispatched) <= 32, "at most 32 dispatched ones")
-    expect(all(entry.revision >= 1 for entry in queue.entries), "revisions count from one")
 
 
 def check_subscribed(page: Subscribed, request: dict[str, Any], text: bytes) -> None:

@@ -37,7 +37,7 @@ class SocketCase(ControllerCase):
         self.addCleanup(client.close)
         return client
 
-    def refused(self, **more: Any) -> tuple[int, bytes]:
+    def turned_away(self, **more: Any) -> tuple[int, bytes]:
         """Try to open one that is refused."""
         with self.assertRaises(Refused) as caught:
             self.open(**more)
@@ -76,16 +76,18 @@ class AccountTests(SocketCase):
     def test_everybody_else_is_unauthorized(self) -> None:
         """No token, a wrong one, and one in the URL, wherever it stands there."""
         wanted = (401, b"Unauthorized")
-        self.assertEqual(self.refused(), wanted)
-        self.assertEqual(self.refused(token="wrong"), wanted)
-        self.assertEqual(self.refused(protocols=["garcon-v1", "garcon-auth."]), wanted)
+        self.assertEqual(self.turned_away(), wanted)
+        self.assertEqual(self.turned_away(token="wrong"), wanted)
+        self.assertEqual(self.turned_away(protocols=["garcon-v1", "garcon-auth."]), wanted)
         for path in (f"/ws?token={self.token}", f"/ws?access_token={self.token}"):
-            self.assertEqual(self.refused(path=path), wanted)
+            self.assertEqual(self.turned_away(path=path), wanted)
 
     def test_a_wrong_bearer_is_not_mended_by_a_subprotocol(self) -> None:
         """It is the credential, and it fails."""
         protocols = ["garcon-v1", f"garcon-auth.{self.token}"]
-        self.assertEqual(self.refused(token="wrong", protocols=protocols), (401, b"Unauthorized"))
+        self.assertEqual(
+            self.turned_away(token="wrong", protocols=protocols), (401, b"Unauthorized")
+        )
         self.ping(self.open(headers={"Authorization": "Basic eDp5"}, protocols=protocols))
 
     def test_the_local_capability_is_refused(self) -> None:
@@ -94,16 +96,16 @@ class AccountTests(SocketCase):
         self.assertEqual(
             ask(self.controller.url, "GET", f"{API}/chats", token=capability).status, 200
         )
-        self.assertEqual(self.refused(token=capability), (401, b"Unauthorized"))
+        self.assertEqual(self.turned_away(token=capability), (401, b"Unauthorized"))
         protocols = ["garcon-v1", f"garcon-auth.{capability}"]
-        self.assertEqual(self.refused(protocols=protocols), (401, b"Unauthorized"))
+        self.assertEqual(self.turned_away(protocols=protocols), (401, b"Unauthorized"))
 
     def test_a_logout_closes_no_socket_but_opens_none(self) -> None:
         """What was judged at its upgrade stays; the token is good for no other."""
         client = self.open(token=self.token)
         ask(self.controller.url, "POST", f"{API}/auth/logout", token=self.token)
         self.ping(client)
-        self.assertEqual(self.refused(token=self.token), (401, b"Unauthorized"))
+        self.assertEqual(self.turned_away(token=self.token), (401, b"Unauthorized"))
 
     def test_a_socket_outlives_its_token(self) -> None:
         """Only its rights on terminals end (server.md C.7)."""
@@ -117,13 +119,13 @@ class AccountTests(SocketCase):
             lambda: ask(self.controller.url, "GET", f"{API}/chats", token=token).status == 401,
         )
         self.ping(client)
-        self.assertEqual(self.refused(token=token), (401, b"Unauthorized"))
+        self.assertEqual(self.turned_away(token=token), (401, b"Unauthorized"))
 
     def test_no_token_is_in_the_log(self) -> None:
         """Neither of those who were let in nor of those who were not."""
         self.ping(self.open(protocols=["garcon-v1", f"garcon-auth.{self.token}"]))
-        self.refused(protocols=["garcon-auth.not-the-token"])
-        self.refused(path=f"/ws?token={self.token}")
+        self.turned_away(protocols=["garcon-auth.not-the-token"])
+        self.turned_away(path=f"/ws?token={self.token}")
         self.assertEqual(self.controller.stop(), 0)
         for secret in (self.token, "not-the-token"):
             self.assertNotIn(secret, self.fleet.logs())
@@ -154,7 +156,7 @@ class UpgradeTests(SocketCase):
         """Exactly that; its query is ignored."""
         self.ping(self.open(path="/ws?a=b"))
         for path in ("/", "/ws/", "/ws2", "/WS", f"{API}/chats", "/livez", "/socket"):
-            self.assertEqual(self.refused(path=path), (404, b"Not found"), path)
+            self.assertEqual(self.turned_away(path=path), (404, b"Not found"), path)
 
     def test_what_is_no_handshake_is_refused(self) -> None:
         """And costs no place: there are three, and afterwards three can be had."""
@@ -165,18 +167,18 @@ class UpgradeTests(SocketCase):
             {"Upgrade": ""},
             {"Connection": "keep-alive"},
         ):
-            self.assertEqual(self.refused(headers=headers), (400, b"WebSocket upgrade failed"))
+            self.assertEqual(self.turned_away(headers=headers), (400, b"WebSocket upgrade failed"))
         for _ in range(3):
             self.ping(self.open())
 
     def test_there_are_so_many_places_and_no_more(self) -> None:
         """One more is refused by its name, and let in when one has gone."""
         clients = [self.open() for _ in range(3)]
-        self.assertEqual(self.refused(), (503, b"hard-capacity"))
+        self.assertEqual(self.turned_away(), (503, b"hard-capacity"))
         clients[0].close()
         client = eventually("a free place", self._try)
         self.ping(client)
-        self.assertEqual(self.refused(), (503, b"hard-capacity"))
+        self.assertEqual(self.turned_away(), (503, b"hard-capacity"))
 
     def _try(self) -> WebSocketClient | None:
         try:
@@ -199,7 +201,7 @@ class UpgradeTests(SocketCase):
             *(("", "http://evil.example"), ("", "null"), ("", "file://"), ("evil.example", "")),
             ("evil.example", "http://evil.example"),
         ):
-            status, _ = self.refused(headers=self._names(host, origin))
+            status, _ = self.turned_away(headers=self._names(host, origin))
             self.assertEqual(status, 403, f"{host} {origin}")
 
     def _names(self, host: str, origin: str) -> dict[str, str]:

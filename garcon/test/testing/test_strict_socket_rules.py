@@ -139,7 +139,7 @@ class HearingTests(SynchronousTestCase):
 
     def test_candidates_are_for_idle_chats(self) -> None:
         """And ascend."""
-        some = [{"ordinal": n, "content": "x", "attachmentNames": []} for n in (1, 2)]
+        some: list[Any] = [{"ordinal": n, "content": "x", "attachmentNames": []} for n in (1, 2)]
         self.hear(rows(3, 3, resendCandidates=some))
         self.wrong(rows(4, 4, resendCandidates=some[::-1]))
         self.hear(phase("running"))
