@@ -4,6 +4,7 @@ if any.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -23,15 +24,22 @@ if TYPE_CHECKING:
     from garcon.controller.chats.turns import Turn
 
 
+def _touch(chat: Chat, attribute: object, value: Any) -> Any:
+    chat.touched()
+    return value
+
+
 @define(eq=False)
 class Chat:
     """A chat of this workspace.  `turn` is the turn that was admitted and has not been settled."""
 
-    record: ChatRecord
+    record: ChatRecord = field(on_setattr=_touch)
     transcript: Transcript
-    last_activity_at: str | None = None
-    last_message: str = ""
-    turn: Turn | None = None
+    last_activity_at: str | None = field(default=None, on_setattr=_touch)
+    last_message: str = field(default="", on_setattr=_touch)
+    turn: Turn | None = field(default=None, on_setattr=_touch)
+    touched: Callable[[], None] = field(default=lambda: None, kw_only=True)
+    """Called when something changes that lists show."""
     permissions: LivePermissions = field(factory=LivePermissions)
     queue: Queue = field(factory=Queue)
     """Replaced as a whole, through `State.set_queue`."""

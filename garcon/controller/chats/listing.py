@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,27 +18,35 @@ from garcon.controller.handlers import Call
 
 @define(eq=False)
 class Lists:
-    """Serves ``GET /chats`` and ``PUT /chats/last-selected``."""
+    """Serves ``GET /chats`` and ``PUT /chats/last-selected``.
+
+    An answer is joined from entries that are made once for each change, and said again as it is
+    while nothing changes.
+    """
 
     _state: State
     _selected: Chat | None = None
+    _said: tuple[int, msgspec.Raw] | None = None
+    """The last answer, and the registry's version that it shows."""
 
     async def list(self, call: Call[Any, None]) -> msgspec.Raw:
-        """List the chats whose project can be used; the body is joined from entries that are made
-        once for each change.
-        """
+        """List the chats whose project can be used."""
+        registry = self._state.registry
+        if await self._state.paths.refresh(self._projects):
+            self._said = None
+        if self._said is None or self._said[0] != registry.version:
+            self._said = (registry.version, self._joined())
+        return self._said[1]
+
+    def _projects(self) -> Sequence[str]:
+        records = (chat.record for chat in self._state.registry.all())
+        return [record.project_path for record in records if record.executor_id == LOCAL]
+
+    def _joined(self) -> msgspec.Raw:
         state = self._state
-        await state.paths.refresh(
-            lambda: (
-                chat.record.project_path
-                for chat in state.registry.all()
-                if chat.record.executor_id == LOCAL
-            )
-        )
-        chats = state.registry.ordered()
         selected, is_listed, entry = None, state.paths.is_listed, state.registry.entry
         entries, reloads = [], dict[tuple[str, str], bool]()
-        for chat in chats:
+        for chat in state.registry.ordered():
             record = chat.record
             if is_listed(record.executor_id, record.project_path):
                 can_reload = False
@@ -61,5 +70,5 @@ class Lists:
         chat_id, chat = call.body.chat_id, None
         if chat_id is not None:
             chat = self._state.registry.get(fields.required(chat_id, "chatId"))
-        self._selected = chat
+        self._selected, self._said = chat, None
         return SelectedChat(last_selected_chat_id=None if chat is None else chat.id)

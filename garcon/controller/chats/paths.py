@@ -55,20 +55,20 @@ class ProjectPaths:
         known = self._known.get(path)
         return known is None or known[1]
 
-    async def refresh(self, paths: Callable[[], Iterable[str]]) -> None:
+    async def refresh(self, paths: Callable[[], Iterable[str]]) -> bool:
         """See to it that these paths of Local were looked at, and forget all others; at most once
-        in a second.
+        in a second, and in between nothing is done (False).
         """
         now = self._clock.seconds()
         if self._refreshed is not None and now - self._refreshed < PAUSE:
-            return
+            return False
         self._refreshed, wanted = now, set(paths())
         if len(self._known) > len(wanted):
             self._known = {path: known for path, known in self._known.items() if path in wanted}
         ages = {path: self._age(path, now) for path in wanted}
         stale = [path for path, age in ages.items() if age > FRESH]
         if not stale:
-            return
+            return True
         if self._looking is None:
             self._looking = Waiters()
             looked = self._looking.wait()
@@ -76,12 +76,13 @@ class ProjectPaths:
         else:
             looked = self._looking.wait()
         if self._is_slow or max(ages.values()) <= KEPT:
-            return
+            return True
         try:
             await looked.addTimeout(LOOK_TIME, self._clock)
         except TimeoutError:
             self._is_slow = True
             self._log.warn("project directories take long to be looked at")
+        return True
 
     def _age(self, path: str, now: float) -> float:
         known = self._known.get(path)

@@ -42,6 +42,8 @@ class Registry:
     """Every chat by its id."""
 
     order: Order = field(factory=Order)
+    version: int = 0
+    """Grows with everything that changes what lists show."""
     _chats: dict[str, Chat] = field(factory=dict)
     _ordered: list[Chat] | None = None
     _shown: dict[str, _Shown] = field(factory=dict)
@@ -68,16 +70,23 @@ class Registry:
             raise no_such_chat()
         return chat
 
+    def touch(self) -> None:
+        """Something has changed that lists show."""
+        self.version += 1
+
     def add(self, chat: Chat) -> None:
         self._chats[chat.id] = chat
         self.order.put(chat.record)
         self._ordered = None
+        chat.touched = self.touch
+        self.touch()
 
     def remove(self, chat_id: str) -> None:
         self._chats.pop(chat_id, None)
         self._shown.pop(chat_id, None)
         self.order.drop(chat_id)
         self._ordered = None
+        self.touch()
 
     def place(self, chat: Chat, group: OrderGroup, position: int) -> None:
         """Move a chat, in memory only."""

@@ -140,6 +140,7 @@ class Chats:
 
     def availability_changed(self, executor_id: str) -> None:
         """Show what the chats of this executor do now."""
+        self._state.registry.touch()
         for chat in self._state.registry.all():
             if chat.turn is not None and chat.record.executor_id == executor_id:
                 chat.turn.executor_changed()

@@ -100,6 +100,7 @@ class State:
 
     def phase_changed(self, chat: Chat) -> None:
         """Tell what a chat does now; of one that is no more nothing is told."""
+        self.registry.touch()
         if self.registry.find(chat.id) is chat:
             self.publish(ProcessingUpdated(chat_id=chat.id, phase=self.phase(chat)))
 

@@ -12,7 +12,7 @@ from zope.interface import implementer
 from garcon.contract import operations
 from garcon.contract.chats import ChatList
 from garcon.contract.runs import NativeSession
-from garcon.controller.chats.paths import KEPT
+from garcon.controller.chats.paths import KEPT, PAUSE
 from garcon.runtime.interfaces import INativeHistory
 from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase, Said
 from garcon.testing.fake_runtime import FakeRuntime
@@ -52,6 +52,22 @@ class ListTests(ChatsTestCase):
         body = self.asked(operations.LIST_CHATS).body
         self.assertEqual(msgspec.to_builtins(msgspec.convert(body, ChatList)), body)
         self.assertEqual((body["total"], body["lastSelectedChatId"]), (2, None))
+
+    def test_an_answer_is_made_once_while_nothing_changes(self) -> None:
+        """The same bytes, not bytes that are equal; whatever changes, others are made."""
+        lists: Any = self.handlers._handlers["GET /chats"]
+
+        def answer() -> Any:
+            return self.successResultOf(Deferred.fromCoroutine(lists(None)))
+
+        first = answer()
+        self.assertIs(answer(), first)
+        self.asked(operations.SET_TAGS, {"chatId": CHAT, "tags": ["new"]})
+        second = answer()
+        self.assertIsNot(second, first)
+        self.assertIs(answer(), second)
+        self.run_chat(self.view)
+        self.assertIsNot(answer(), second)
 
     def test_every_change_shows(self) -> None:
         """No entry is older than its chat."""
@@ -113,8 +129,10 @@ class ListTests(ChatsTestCase):
         chat = self.snapshot(OTHER).body["chat"]
         self.assertTrue(chat["canReloadFromNativeHistory"])
         self.local.keeps = False
+        self.clock.advance(PAUSE)
         self.assertEqual(shown(), {CHAT: False, OTHER: False})
         del self.executors.runtimes["local"]
+        self.clock.advance(PAUSE)
         self.assertEqual(shown(), {CHAT: False, OTHER: False})
 
     def test_a_project_that_comes_back_shows_its_chat(self) -> None:

@@ -31,7 +31,7 @@ class PathCase(SynchronousTestCase):
         """What goes on has been looked at."""
         self.looks[-1][1].callback(verdicts)
 
-    def refresh(self, *paths: str) -> Deferred[None]:
+    def refresh(self, *paths: str) -> Deferred[bool]:
         """Ask for these paths."""
         return Deferred.fromCoroutine(self.paths.refresh(lambda: paths))
 
