@@ -11,8 +11,10 @@ from zope.interface import implementer
 
 from garcon.contract import operations
 from garcon.contract.chats import ChatList
+from garcon.contract.events import ProcessingUpdated, SessionDeleted
 from garcon.contract.runs import NativeSession
 from garcon.controller.chats.paths import KEPT, PAUSE
+from garcon.errors import GarconError
 from garcon.runtime.interfaces import INativeHistory
 from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase, Said
 from garcon.testing.fake_runtime import FakeRuntime
@@ -113,6 +115,29 @@ class ListTests(ChatsTestCase):
             [entry] = [one for one in self.listed() if one["id"] == OTHER]
             seen.append(entry["processingPhase"])
         self.assertEqual(seen, ["running", "reconnecting", "running"])
+
+    def test_a_new_chat_is_listed_before_it_is_told_to_run(self) -> None:
+        """A first turn's state is told only of a chat that is there (server.md A.11.9)."""
+        listed: list[bool] = []
+
+        def told(event: Any) -> None:
+            if isinstance(event, ProcessingUpdated):
+                listed.append(any(one["isProcessing"] for one in self.listed()))
+
+        self.publisher.subscribe(told)
+        self.start(chatId=OTHER)
+        self.assertEqual(listed, [True])
+
+    def test_a_start_that_failed_takes_its_chat_out_of_every_list(self) -> None:
+        """It was there while its agent was launched; then it is told to be gone."""
+        self.local.holds_launches = True
+        d = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        self.assertEqual(len(self.listed()), 2)
+        self.told.clear()
+        self.local.last.refuse(GarconError("AGENT_FAILED", "no", status=500))
+        self.assertEqual(self.successResultOf(d).status, 500)
+        self.assertEqual(len(self.listed()), 1)
+        self.assertEqual(self.told[-1], SessionDeleted(chat_id=OTHER))
 
     def test_what_can_be_made_anew_from_its_agents_history(self) -> None:
         """A chat whose agent has a session, and keeps what was said in it."""
