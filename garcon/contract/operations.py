@@ -13,17 +13,18 @@ from msgspec import Struct
 
 from garcon.contract import (
     accounts,
+    agents,
     chat_rows,
     chat_settings,
     chats,
     diagnostics,
     executors,
+    providers,
     queue_commands,
     routes,
     settings,
     upkeep,
 )
-from garcon.contract.agents import CatalogQuery, CatalogReply
 from garcon.contract.routes import Route
 
 
@@ -76,7 +77,67 @@ EXECUTOR_DIAGNOSTICS = Operation(
     routes.EXECUTOR_DIAGNOSTICS, diagnostics.ExecutorDiagnostics, no_store=True
 )
 
-MODELS = Operation(routes.MODELS, CatalogReply, query=CatalogQuery)
+MODELS = Operation(routes.MODELS, agents.CatalogReply, query=agents.CatalogQuery)
+AGENTS = Operation(routes.AGENTS, agents.Catalog, query=agents.AgentsQuery)
+AGENT_AUTH = Operation(routes.AGENT_AUTH, dict[str, agents.AgentAuth], query=agents.AuthQuery)
+AGENT_READINESS = Operation(
+    routes.AGENT_READINESS, dict[str, agents.Readiness], query=agents.AgentsQuery
+)
+LAUNCH_AGENT_LOGIN = Operation(
+    routes.LAUNCH_AGENT_LOGIN, agents.LoginLaunched, body=agents.LaunchLogin
+)
+AGENT_LOGIN_STATE = Operation(routes.AGENT_LOGIN_STATE, agents.LoginState, query=agents.LoginQuery)
+COMPLETE_AGENT_LOGIN = Operation(
+    routes.COMPLETE_AGENT_LOGIN, agents.LoginCompleted, body=agents.CompleteLogin
+)
+
+LIST_PROVIDERS = Operation(routes.LIST_PROVIDERS, providers.ManagedProviders, no_store=True)
+CREATE_PROVIDER = Operation(
+    routes.CREATE_PROVIDER,
+    providers.WrittenProvider,
+    query=providers.OnExecutor,
+    body=providers.ProfileInput,
+    status=201,
+    no_store=True,
+)
+UPDATE_PROVIDER = Operation(
+    routes.UPDATE_PROVIDER,
+    providers.WrittenProvider,
+    query=providers.NamedProfile,
+    body=providers.ProfileInput,
+    no_store=True,
+)
+DELETE_PROVIDER = Operation(
+    routes.DELETE_PROVIDER, providers.Removed, query=providers.RemovedProfile, no_store=True
+)
+TEST_PROVIDER = Operation(
+    routes.TEST_PROVIDER,
+    providers.Discovered,
+    query=providers.OnExecutor,
+    body=providers.TestedProfile,
+    no_store=True,
+)
+DISCOVER_MODELS = Operation(
+    routes.DISCOVER_MODELS,
+    providers.Discovered,
+    query=providers.OnExecutor,
+    body=providers.DiscoveryRequest,
+    no_store=True,
+)
+LIST_ASSIGNMENTS = Operation(routes.LIST_ASSIGNMENTS, providers.ManagedProviders, no_store=True)
+ASSIGN_PROVIDER = Operation(
+    routes.ASSIGN_PROVIDER,
+    providers.ManagedProviders,
+    query=providers.AssignmentQuery,
+    no_store=True,
+)
+UNASSIGN_PROVIDER = Operation(
+    routes.UNASSIGN_PROVIDER,
+    providers.ManagedProviders,
+    query=providers.AssignmentQuery,
+    no_store=True,
+)
+
 READ_SETTINGS = Operation(routes.READ_SETTINGS, settings.SettingsSnapshot)
 CHANGE_SETTINGS = Operation(
     routes.CHANGE_SETTINGS, settings.SettingsChanged, body=settings.ChangeSettings

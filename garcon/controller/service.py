@@ -20,6 +20,7 @@ from twisted.internet.defer import (
 from twisted.logger import Logger
 
 from garcon.contract import limits
+from garcon.controller.agent_accounts import AgentAccounts
 from garcon.controller.auth import lifetime
 from garcon.controller.auth.accounts import Accounts
 from garcon.controller.bridge.dispatcher import Dispatcher
@@ -39,12 +40,14 @@ from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.controller.http.shell import AppTitle
+from garcon.controller.providers.service import Providers
 from garcon.controller.settings.snapshot import Settings
 from garcon.controller.ws.hub import Sockets
 from garcon.controller.ws.resource import BrowserDoor
 from garcon.controller.ws.socket import SocketLimits
 from garcon.deferreds import returns_deferred
 from garcon.link.endpoints import Trust
+from garcon.link.outgoing import OutgoingEndpoints
 from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import warn_without_nvx
 from garcon.local.descriptors import (
@@ -56,8 +59,9 @@ from garcon.local.descriptors import (
 )
 from garcon.local.leases import Lease
 from garcon.local.roots import ConfigRoot, older_descriptor
+from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime
-from garcon.runtime.interfaces import IAgent
+from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.store.sqlite import SqliteStore
 from garcon.web.exchange import DoorLimits
 from garcon.web.forwarded import TrustedProxies
@@ -75,6 +79,9 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Content-Security-Policy": shell.NOTHING,
 }
+
+MakeAgents = Callable[[ICredentials], Sequence[IAgent]]
+"""Makes the agents of the controller's own machine, which ask for profiles' endpoints there."""
 
 _DROP_AFTER = 3.0
 _STEP_TIME = 3.0
@@ -117,7 +124,7 @@ class Controller:
     _log = Logger()
 
     def __init__(
-        self, reactor: Any, config: Config, agents: Sequence[IAgent], leases: Sequence[Lease]
+        self, reactor: Any, config: Config, agents: MakeAgents, leases: Sequence[Lease]
     ) -> None:
         """Compose, and raise `StartupError` for files that cannot be used: a daemon's operator sees
         that only now (decisions.md 38).
@@ -137,11 +144,18 @@ class Controller:
         self.executors.load()
         self.store.check()
 
-    def _compose(self, agents: Sequence[IAgent]) -> None:
+    def _compose(self, agents: MakeAgents) -> None:
         reactor, config = self._reactor, self._config
+        store = os.path.join(config.workspace_dir, STORE_FILE)
+        self.providers = Providers(
+            reactor,
+            config.root.path,
+            config.workspace_dir,
+            is_fresh=not os.path.lexists(store),
+        )
         self.handlers = Handlers()
         self.publisher = Publisher()
-        self.store = SqliteStore(os.path.join(config.workspace_dir, STORE_FILE), reactor)
+        self.store = SqliteStore(store, reactor)
         self.local = LocalRuntime(
             reactor,
             self.instance_id,
@@ -149,8 +163,11 @@ class Controller:
             config.environment,
             "controller",
             config.root.path,
-            agents,
+            agents(self.providers.credentials),
             sessions=config.sessions,
+            discovery=ModelDiscovery(
+                reactor, OutgoingEndpoints(reactor, config.trust, config.proxies)
+            ),
         )
         self.executors = Executors(
             reactor,
@@ -170,6 +187,7 @@ class Controller:
             config.project_base,
             publisher=self.publisher,
             threads=reactor,
+            offers=self.providers.offers,
         )
         self.executors.use = self.chats
         self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)
@@ -178,7 +196,8 @@ class Controller:
             reactor, self.handlers, self.executors, self.instance_id, config.workspace
         )
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
-        self.catalogs = Catalogs(self.executors, reactor)
+        self.catalogs = Catalogs(self.executors, reactor, self.providers.offers)
+        self.providers.connect(self.executors, self.catalogs, self.chats.using_profile)
         self.listeners = Listeners(reactor, config.address)
         self.accounts = Accounts(
             reactor,
@@ -207,6 +226,7 @@ class Controller:
         for lease in self._leases:
             lease.restate()
         await self._open_store()
+        await self.providers.open(self.store)
         await self.chats.load()
         self._is_loaded = True
         self.accounts.start()
@@ -240,6 +260,8 @@ class Controller:
         settings = self.settings = Settings(self._config.project_base)
         for part in (self.accounts, discovery, settings, self.catalogs, self.executors, self.chats):
             part.register(self.handlers)
+        self.providers.register(self.handlers)
+        AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
 
     def _app_title(self) -> AppTitle:
         snapshot = self.settings.snapshot()
@@ -341,6 +363,7 @@ class Controller:
         await step("stop the catalogs", self.catalogs.tasks.stopService, 1.0)
         await step("disconnect the executors", self.executors.stop, _STEP_TIME)
         await step("stop the agents", self.local.stop, _AGENTS_TIME)
+        await step("save the API providers", self.providers.settled, _STEP_TIME)
         if self._has_store:
             await step("close the store", self.store.close, _STEP_TIME)
 

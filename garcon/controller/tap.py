@@ -48,6 +48,7 @@ from garcon.process import (
     under_twistd,
 )
 from garcon.runtime.executor import agents_for
+from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 
@@ -320,12 +321,16 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         clear(older_descriptor(workspace_dir))
     # Only now: a predecessor that was ending has let go of its port with its leases.
     require_free_port(config.address.host, config.address.port)
-    agents = agents_for(
-        reactor,
-        environment,
-        os.path.join(workspace_dir, "agent-data"),
-        options["enable-scripted-agent"],
-    )
+
+    def agents(credentials: ICredentials) -> list[IAgent]:
+        return agents_for(
+            reactor,
+            environment,
+            os.path.join(workspace_dir, "agent-data"),
+            options["enable-scripted-agent"],
+            credentials=credentials,
+        )
+
     return Controller(reactor, config, agents, leases)
 
 

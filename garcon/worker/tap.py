@@ -23,6 +23,7 @@ from garcon.link.admission import Admission
 from garcon.link.endpoints import DialTarget, Trust
 from garcon.link.interfaces import Handler, ILink, ILinkEvents
 from garcon.link.link import WorkerLink
+from garcon.link.outgoing import OutgoingEndpoints
 from garcon.link.proxy_route import ProxyRoutes
 from garcon.link.websocket import LaneResource
 from garcon.local.descriptors import clear
@@ -46,10 +47,12 @@ from garcon.process import (
     run_in_foreground,
     under_twistd,
 )
+from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
+from garcon.worker.serving.credentials import LinkCredentials
 
 CONTROLLER_URL = "GARCON_CONTROLLER_URL"
 """Holds the connection URL of a dialling worker, secret included.  There is no option for it."""
@@ -178,11 +181,26 @@ def make_service(options: Options, reactor: Any) -> Role:
 def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> Worker:
     # The snapshot is taken after the connection URL was taken out.
     environment = environment_snapshot()
+    credentials = LinkCredentials(reactor)
     agents = agents_for(
-        reactor, environment, root.executor_dir, options["enable-scripted-agent"], sys.executable
+        reactor,
+        environment,
+        root.executor_dir,
+        options["enable-scripted-agent"],
+        sys.executable,
+        credentials=credentials,
     )
-    base = options["project-base-dir"] or os.path.expanduser("~")
-    runtime = LocalRuntime(reactor, str(uuid4()), base, environment, "executor", root.path, agents)
+    endpoints = OutgoingEndpoints.from_environment(reactor, environment)
+    runtime = LocalRuntime(
+        reactor,
+        str(uuid4()),
+        options["project-base-dir"] or os.path.expanduser("~"),
+        environment,
+        "executor",
+        root.path,
+        agents,
+        discovery=ModelDiscovery(reactor, endpoints),
+    )
     secret, dial, plan = _ends(options, root, environment)
 
     def open_link(events: ILinkEvents, handlers: Mapping[str, Handler]) -> WorkerLink:
@@ -197,7 +215,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         )
         return LinkListener(reactor, plan, resource)
 
-    return Worker(
+    worker = Worker(
         reactor,
         lease,
         root.executor_descriptor,
@@ -207,6 +225,8 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         open_link,
         None if plan is None else listen,
     )
+    credentials.current = worker.current
+    return worker
 
 
 def _ends(

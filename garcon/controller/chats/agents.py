@@ -1,4 +1,6 @@
-"""What the agents of an executor can do, asked of the executor and kept for a minute."""
+"""What the agents of an executor can do, asked of the executor and kept for a minute; what profiles
+add to it is looked up each time.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.limits import INTERACTIVE_READ
 from garcon.controller.executors.interfaces import IExecutors
+from garcon.controller.providers.offers import Offers
 from garcon.errors import GarconError
 
 KEPT = 60.0
@@ -21,12 +24,25 @@ class Agents:
 
     _executors: IExecutors
     _clock: IReactorTime
+    _offers: Offers | None = None
+    """Without, no agent has models but its own."""
     _known: dict[tuple[str, str], tuple[float, AgentEntry]] = field(factory=dict)
 
     async def entry(self, executor_id: str, agent_id: str) -> AgentEntry:
         """Return one agent's entry; ``UNSUPPORTED_AGENT`` (400), or whatever keeps the executor
         from answering.
+
+        ``API_PROVIDER_STORAGE_UNAVAILABLE`` (503) for an agent that has only models of profiles,
+        while it cannot be said which.
         """
+        entry = await self._entry(executor_id, agent_id)
+        return entry if self._offers is None else await self._offers.entry(executor_id, entry)
+
+    def forget(self, executor_id: str) -> None:
+        """Ask an executor anew: it may be another process by now."""
+        self._known = {key: kept for key, kept in self._known.items() if key[0] != executor_id}
+
+    async def _entry(self, executor_id: str, agent_id: str) -> AgentEntry:
         runtime = self._executors.runtime(executor_id)
         now = self._clock.seconds()
         known = self._known.get((executor_id, agent_id))

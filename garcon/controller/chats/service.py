@@ -33,6 +33,7 @@ from garcon.controller.chats.turns import Turn
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors, IExecutorUse
 from garcon.controller.handlers import Handlers
+from garcon.controller.providers.offers import Offers
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.errors import GarconError
@@ -62,6 +63,7 @@ class Chats:
         project_base: str,
         *,
         publisher: Publisher | None = None,
+        offers: Offers | None = None,
         threads: IReactorThreads | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -76,7 +78,7 @@ class Chats:
             server_instance_id=server_instance_id,
             clock=reactor,
             wall_clock=wall_clock,
-            agents=Agents(executors, reactor),
+            agents=Agents(executors, reactor, offers),
             paths=ProjectPaths(looking(project_base, threads), reactor, self._tasks),
             tasks=self._tasks,
             lanes=Lanes(self._tasks),
@@ -130,6 +132,14 @@ class Chats:
         """Return the ids of the pinned chats, in order (`pinnedChatIds` of the settings)."""
         return self._state.registry.order.of("pinned")
 
+    def using_profile(self, profile_id: str) -> list[str]:
+        """Return the ids of the chats whose model is reached through a profile."""
+        return [
+            chat.id
+            for chat in self._state.registry.all()
+            if chat.record.api_provider_id == profile_id
+        ]
+
     def running_on(self, executor_id: str) -> list[str]:
         """Return the ids of this executor's chats that have a turn, admitted or running."""
         return [
@@ -140,6 +150,7 @@ class Chats:
 
     def availability_changed(self, executor_id: str) -> None:
         """Show what the chats of this executor do now."""
+        self._state.agents.forget(executor_id)
         self._state.registry.touch()
         for chat in self._state.registry.all():
             if chat.turn is not None and chat.record.executor_id == executor_id:

@@ -35,6 +35,18 @@ class IExecutors(Interface):
         """All of them as the API shows them."""
 
 
+class IExecutorWatcher(Interface):
+    """Whoever keeps something by executor."""
+
+    def availability_changed(executor_id: str) -> None:
+        """The executor became ready, perhaps as another process, is being waited for, or is
+        gone.
+        """
+
+    def executor_removed(executor_id: str) -> None:
+        """It was deleted; `IExecutors` does not know it any more."""
+
+
 class IExecutorUse(Interface):
     """Whether an executor may be changed: the chats' side of the idle check (control E.4, E.8)."""
 

@@ -166,6 +166,15 @@ class RemoteExecutor:
         if self.availability != "ready":
             raise executor_unavailable()
 
+    def require_current(self, generation: str) -> None:
+        """Raise ``EXECUTOR_UNAVAILABLE`` unless this is the generation that is connected now."""
+        captured = self._captured
+        is_current = captured is not None and captured.is_current
+        if captured is None or not is_current or captured.generation != generation:
+            raise executor_unavailable("The executor's link was replaced or lost.")
+        if not self._may_connect:
+            raise executor_unavailable("The executor is disabled.")
+
     def lease(self, generation: str) -> Lease:
         """Return the command authority of a link generation, or raise the bridge's error."""
         captured = self._captured

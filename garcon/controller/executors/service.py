@@ -18,12 +18,18 @@ from garcon.contract.executors import ExecutorSnapshot, MachineServices
 from garcon.contract.ids import LOCAL
 from garcon.controller.executors.authority import Ending, Lease
 from garcon.controller.executors.diagnostics import DiagnosticsOperation
-from garcon.controller.executors.interfaces import Availability, IExecutors, IExecutorUse
+from garcon.controller.executors.interfaces import (
+    Availability,
+    IExecutors,
+    IExecutorUse,
+    IExecutorWatcher,
+)
 from garcon.controller.executors.links import controller_links, lane_resource
 from garcon.controller.executors.operations import ExecutorOperations
 from garcon.controller.executors.records import (
     LOCAL_LABEL,
     ExecutorRecord,
+    executor_unavailable,
     in_use,
     needs_idle,
     not_found,
@@ -80,9 +86,10 @@ class Executors:
         )
         self._random = random
         self._new_id = new_id
-        self._timestamp = timestamp or _now
+        self.timestamp = timestamp or _now
         self.registry = Registry(workspace_dir, write)
         self.reverse_handlers: dict[str, Handler] = {}
+        self.watchers: list[IExecutorWatcher] = []
         self._remote: dict[str, RemoteExecutor] = {}
         self._tasks = Tasks()
         self._is_started = False
@@ -159,6 +166,12 @@ class Executors:
             raise access_denied("This executor is not known to the controller any more.")
         return executor.lease(generation)
 
+    def require_current(self, executor_id: str, generation: str) -> None:
+        """Raise unless a link generation is the present one of an enabled executor."""
+        if self._is_stopping:
+            raise executor_unavailable("The controller is stopping.")
+        self._known(executor_id).require_current(generation)
+
     def may_manage(self, executor_id: str | None) -> bool:
         """Whether a worker's commands may manage executors now."""
         record = None if executor_id is None else self.registry.get(executor_id)
@@ -195,6 +208,8 @@ class Executors:
         self._require_idle(record.id)
         self._saving(executor, lambda: self.registry.remove(record.id))
         del self._remote[record.id]
+        for watcher in self.watchers:
+            watcher.executor_removed(record.id)
         self._tasks.spawn("farewell to an executor", _wait(executor.stop(Ending.REVOKED)))
 
     def _saving(self, executor: RemoteExecutor, save: Callable[[], None]) -> None:
@@ -227,10 +242,15 @@ class Executors:
             self._reactor,
             self._tasks,
             self._opened,
-            self._timestamp,
-            lambda executor_id: self.use.availability_changed(executor_id),
+            self.timestamp,
+            self._availability_changed,
             self._settings,
         )
+
+    def _availability_changed(self, executor_id: str) -> None:
+        for watcher in self.watchers:
+            watcher.availability_changed(executor_id)
+        self.use.availability_changed(executor_id)
 
     def _opened(self, record: ExecutorRecord, events: ILinkEvents) -> ILink:
         return self._open_link(record, events, self.reverse_handlers)

@@ -7,8 +7,6 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.task import Clock
-from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract import operations
 from garcon.contract.agents import Catalog
@@ -16,7 +14,9 @@ from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
 from garcon.controller.catalog import SNAPSHOT_AGE, Catalogs, encode
 from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL
+from garcon.controller.providers.offers import Offers
 from garcon.errors import GarconError
+from garcon.test.controller.providers.cast import StoreCase
 
 REMOTE = "5f9a2f4e-0000-4000-8000-000000000001"
 
@@ -79,15 +79,16 @@ class _Executors:
         return self.local
 
 
-class CatalogTests(SynchronousTestCase):
+class CatalogTests(StoreCase):
     """One executor's catalog."""
 
     def setUp(self) -> None:
-        self.clock = Clock()
+        super().setUp()
+        self.open("local")
         self.runtime = _Runtime()
         self.executors = _Executors(self.runtime)
         executors: Any = self.executors
-        self.catalogs = Catalogs(executors, self.clock)
+        self.catalogs = Catalogs(executors, self.clock, Offers(self.store))
         self.handlers = Handlers()
         self.catalogs.register(self.handlers)
 

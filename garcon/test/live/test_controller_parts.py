@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred, fail, maybeDeferred
@@ -18,6 +19,7 @@ from garcon.local.files import private_directory
 from garcon.local.leases import Lease, LeaseHeld
 from garcon.local.roots import ConfigRoot, older_descriptor, workspace_lease
 from garcon.store.interfaces import NotStored
+from garcon.store.records import Change
 from garcon.store.sqlite import SqliteStore
 
 
@@ -47,7 +49,7 @@ class ComposedTestCase(TestCase):
     def compose(self, kind: type[Controller] = Controller) -> Controller:
         """Return a controller that holds its leases and is not started."""
         held = [Lease.acquire(path) for path in self.leases]
-        return kind(self.reactor, self.config, (), held)
+        return kind(self.reactor, self.config, lambda credentials: (), held)
 
 
 class Raising:
@@ -119,6 +121,14 @@ class EndlessStore(SqliteStore):
     def open(self) -> Deferred[None]:
         """Open the real one."""
         return self._real.open()
+
+    def settings(self) -> Deferred[dict[str, str]]:
+        """Ask the real one."""
+        return self._real.settings()
+
+    def write(self, changes: Sequence[Change]) -> Deferred[None]:
+        """Let the real one keep them."""
+        return self._real.write(changes)
 
     def close(self) -> Deferred[None]:
         """Close the real one, and tell only the test."""
