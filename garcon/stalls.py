@@ -71,10 +71,23 @@ class _Pace:
         return untold
 
 
+@define
+class Stalls:
+    """How many steps and turns were long since the process began."""
+
+    steps: int = 0
+    turns: int = 0
+
+
+SEEN = Stalls()
+"""Those of this process's own reactor."""
+
+
 @define(eq=False)
 class Turns:
-    """Adds up the steps of a turn."""
+    """Adds up the steps of a turn, and counts the long ones in `seen`."""
 
+    seen: Stalls = field(factory=Stalls)
     _busy: float = 0.0
     _steps: list[tuple[str, float]] = field(factory=list)
     _step_pace: _Pace = field(factory=_Pace)
@@ -87,6 +100,7 @@ class Turns:
         self._busy += seconds
         if seconds < LONG_STEP:
             return None
+        self.seen.steps += 1
         what = name()
         self._steps.append((what, seconds))
         if not self._step_pace.lets(now()):
@@ -99,7 +113,10 @@ class Turns:
         self._busy = 0.0
         if steps:
             self._steps = []
-        if busy < LONG_TURN or not self._turn_pace.lets(now):
+        if busy < LONG_TURN:
+            return None
+        self.seen.turns += 1
+        if not self._turn_pace.lets(now):
             return None
         steps.sort(key=lambda step: -step[1])
         return LongTurn(busy, tuple(steps[:_NAMED]), self._turn_pace.taken())
@@ -127,10 +144,15 @@ def name_of_socket(selectable: Any) -> str:
 class Watch:
     """Times a reactor's steps from now on and tells `say` of the long ones."""
 
-    def __init__(self, reactor: Any, say: Callable[[LongStep | LongTurn], None]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        say: Callable[[LongStep | LongTurn], None],
+        seen: Stalls | None = None,
+    ) -> None:
         self._seconds = reactor.seconds
         self._say = say
-        self._turns = Turns()
+        self._turns = Turns(Stalls() if seen is None else seen)
         self._called = 0.0
         """How much of the present round of calls has been put down to single ones."""
         self._run_until_current = reactor.runUntilCurrent
@@ -200,7 +222,7 @@ class _Timed:
 def watch(reactor: Any) -> None:
     """Log the long steps and turns of a reactor from now on, if it is one whose steps are known."""
     if hasattr(reactor, "runUntilCurrent") and hasattr(reactor, "_doReadOrWrite"):
-        Watch(reactor, _say)
+        Watch(reactor, _say, SEEN)
 
 
 def _say(long: LongStep | LongTurn) -> None:

@@ -119,8 +119,12 @@ class Preview(_Body, frozen=True, kw_only=True):
 
 
 class ParentChat(_Body, frozen=True, kw_only=True):
+    """decisions.md 27: the view and the ordinal say what a fork or a continuation was made of."""
+
     chat_id: str
     relation: Literal["delegation", "fork", "handoff"]
+    transcript_view_id: str | UnsetType = UNSET
+    ordinal: int | UnsetType = UNSET
 
 
 class ChatListEntry(_Body, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from garcon.contract import (
     chats,
     diagnostics,
     executors,
+    forks,
     providers,
     queue_commands,
     routes,
@@ -155,8 +156,20 @@ TURN_RECEIPT = Operation(
 )
 START_CHAT = Operation(routes.START_CHAT, chats.StartAccepted, body=chats.StartChat, status=202)
 RUN_CHAT = Operation(routes.RUN_CHAT, chats.RunAccepted, body=chats.RunChat, status=202)
+FORK = Operation(routes.FORK, forks.ForkMade, body=forks.ForkChat)
+FORK_RUN = Operation(routes.FORK_RUN, forks.ForkRunAccepted, body=forks.ForkRun, status=202)
+HANDOFF_RUN = Operation(
+    routes.HANDOFF_RUN, forks.ForkRunAccepted, body=forks.ContinueChat, status=202
+)
+COMPACT = Operation(routes.COMPACT, chats.CommandAccepted, body=forks.CompactChat, status=202)
 STOP_CHAT = Operation(routes.STOP_CHAT, chats.StopAccepted, body=chats.StopChat)
 INTERRUPT_AND_SEND = Operation(routes.INTERRUPT_AND_SEND, chats.StopAccepted, body=chats.StopChat)
+STEER = Operation(
+    routes.STEER, queue_commands.SteerAccepted, body=queue_commands.SteerChat, status=202
+)
+STEER_ENTRY = Operation(
+    routes.STEER_ENTRY, queue_commands.EntrySteered, body=queue_commands.SteerEntry, status=202
+)
 READ_QUEUE = Operation(
     routes.READ_QUEUE, queue_commands.ChatControl, query=queue_commands.QueueQuery
 )

@@ -64,6 +64,9 @@ class Answer:
         return self.headers.get("Retry-After")
 
 
+Observer = Callable[[str, int, float], None]
+"""Is told an operation's registry key, the status it was answered with, and in how many seconds."""
+
 Handler = Callable[[Call[Any, Any]], Any]
 """Returns a struct, a `Reply`, a coroutine or a Deferred of either."""
 
@@ -83,6 +86,17 @@ class Handlers:
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
+        self._observe: Observer | None = None
+        self._seconds: Callable[[], float] = float
+
+    def observed(self, observe: Observer, seconds: Callable[[], float]) -> Handlers:
+        """Return the same handlers for one door, which tells `observe` of every answer.  `seconds`
+        is a monotonic clock.
+        """
+        door = Handlers()
+        door._handlers = self._handlers
+        door._observe, door._seconds = observe, seconds
+        return door
 
     def register(self, operation: Operation, handler: Handler) -> None:
         """Serve `operation` with `handler`; `ValueError` when it has one already."""
@@ -107,6 +121,21 @@ class Handlers:
         base_url: str | None = None,
     ) -> Answer:
         """Parse, call, encode.  Never fails but by cancellation: every error is an answer."""
+        began = self._seconds()
+        answer = await self._answer(operation, principal, query, body, executor_id, base_url)
+        if self._observe is not None:
+            self._observe(operation.route.key, answer.status, self._seconds() - began)
+        return answer
+
+    async def _answer(
+        self,
+        operation: Operation,
+        principal: Principal,
+        query: Sequence[tuple[str, str]],
+        body: dict[str, Any] | None,
+        executor_id: str | None,
+        base_url: str | None,
+    ) -> Answer:
         try:
             call: Call[Any, Any] = Call(
                 operation,

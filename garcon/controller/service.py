@@ -20,6 +20,8 @@ from twisted.internet.defer import (
 from twisted.logger import Logger
 
 from garcon.contract import limits
+from garcon.contract.catalogs import AgentEntry
+from garcon.contract.ids import LOCAL
 from garcon.controller.agent_accounts import AgentAccounts
 from garcon.controller.auth import lifetime
 from garcon.controller.auth.accounts import Accounts
@@ -28,6 +30,7 @@ from garcon.controller.catalog import Catalogs
 from garcon.controller.chats.service import Chats
 from garcon.controller.events import Publisher
 from garcon.controller.executors.service import Executors
+from garcon.controller.figures import watch_parts
 from garcon.controller.handlers import Handlers
 from garcon.controller.http import shell
 from garcon.controller.http.browser import Browser
@@ -40,8 +43,9 @@ from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.controller.http.shell import AppTitle
+from garcon.controller.metrics import Metrics
 from garcon.controller.providers.service import Providers
-from garcon.controller.settings.snapshot import Settings
+from garcon.controller.settings.service import Settings
 from garcon.controller.ws.hub import Sockets
 from garcon.controller.ws.resource import BrowserDoor
 from garcon.controller.ws.socket import SocketLimits
@@ -115,6 +119,7 @@ class Config:
     connections: int = 1_024
     idle: float = limits.HTTP_IDLE
     sessions: int = limits.SESSIONS
+    stalls: Callable[[], Mapping[str, float]] = dict
     sockets: SocketLimits = field(factory=SocketLimits)
 
 
@@ -154,6 +159,7 @@ class Controller:
             is_fresh=not os.path.lexists(store),
         )
         self.handlers = Handlers()
+        self.metrics = Metrics()
         self.publisher = Publisher()
         self.store = SqliteStore(store, reactor)
         self.local = LocalRuntime(
@@ -190,13 +196,25 @@ class Controller:
             offers=self.providers.offers,
         )
         self.executors.use = self.chats
+        bridged = self.handlers.observed(self.metrics.called, reactor.seconds)
         self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)
         self.publisher.subscribe(self.sockets.publish)
         self.dispatcher = Dispatcher(
-            reactor, self.handlers, self.executors, self.instance_id, config.workspace
+            reactor, bridged, self.executors, self.instance_id, config.workspace
         )
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
         self.catalogs = Catalogs(self.executors, reactor, self.providers.offers)
+        self.settings = Settings(
+            self.store,
+            self.publisher,
+            reactor,
+            config.project_base,
+            self._local_agents,
+            self.chats.pinned_ids,
+        )
+        self.chats.follow_starts(self.settings.chat_started)
+        self.chats.pins_at = self.settings.pins_at
+        self.executors.watchers.append(self.settings)
         self.providers.connect(self.executors, self.catalogs, self.chats.using_profile)
         self.listeners = Listeners(reactor, config.address)
         self.accounts = Accounts(
@@ -208,6 +226,15 @@ class Controller:
         self.identities = Identities(
             self._capability, disable_auth=config.disable_auth, holder=self.accounts.holder
         )
+        watch_parts(
+            self.metrics,
+            chats=self.chats,
+            executors=self.executors,
+            listeners=self.listeners,
+            store=self.store,
+            stalls=config.stalls,
+        )
+        self.pages = Pages([Health(self.identities, self._unready).page, self.metrics.page])
         self.browser_door = BrowserDoor(
             reactor, self.sockets, lambda token: self.identities.user_token(token or "")
         )
@@ -215,7 +242,9 @@ class Controller:
         if config.browser_dir is not None:
             browser = Browser(reactor, config.browser_dir, self._app_title)
             self.pages.sources.append(browser.page)
-        self.door = Door(reactor, self.handlers, compress=config.compress)
+        self.door = Door(
+            reactor, self.handlers, compress=config.compress, observe=self.metrics.answered
+        )
 
     # Start
 
@@ -227,6 +256,7 @@ class Controller:
             lease.restate()
         await self._open_store()
         await self.providers.open(self.store)
+        await self.settings.load()
         await self.chats.load()
         self._is_loaded = True
         self.accounts.start()
@@ -257,17 +287,20 @@ class Controller:
             server_instance_id=self.instance_id,
             workspace=self._config.workspace,
         )
-        settings = self.settings = Settings(self._config.project_base)
-        for part in (self.accounts, discovery, settings, self.catalogs, self.executors, self.chats):
+        parts = (self.accounts, discovery, self.settings, self.catalogs, self.executors, self.chats)
+        for part in parts:
             part.register(self.handlers)
         self.providers.register(self.handlers)
         AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
 
     def _app_title(self) -> AppTitle:
-        snapshot = self.settings.snapshot()
-        identity = snapshot.ui.get("appIdentity")
-        title = identity.get("title") if isinstance(identity, dict) else None
-        return AppTitle(title or shell.DEFAULT_TITLE, snapshot.version)
+        saved = self.settings.saved
+        identity = saved.ui.get("appIdentity", {})
+        return AppTitle(identity.get("title", shell.DEFAULT_TITLE), saved.version)
+
+    @returns_deferred
+    async def _local_agents(self) -> Sequence[AgentEntry]:
+        return (await self.catalogs.catalog(LOCAL)).agents
 
     def _site(self, *, public: bool) -> BoundedSite:
         config = self._config
@@ -286,6 +319,7 @@ class Controller:
             server_instance_id=self.instance_id,
             body_limit=config.body_limit,
             stopping=lambda: self._is_stopping,
+            refused=self.metrics.refused,
             sign_ins=self.accounts,
             proxies=config.trusted_proxies,
             lane_resource=self.executors.lane_resource() if public else None,
@@ -329,7 +363,10 @@ class Controller:
     def _unready(self) -> list[str]:
         if self._is_stopping:
             return ["the controller is stopping"]
-        return [] if self._is_ready else ["the controller is starting"]
+        reasons = [] if self._is_ready else ["the controller is starting"]
+        if self.store.trouble is not None:
+            reasons.append(f"the last commit of the store failed: {self.store.trouble}")
+        return reasons
 
     # End
 
@@ -360,6 +397,7 @@ class Controller:
         await DeferredList(together)
         await step("end requests", self._cancel_requests, 1.0)
         await step("stop the accounts", self.accounts.stop, 1.0)
+        await step("stop the settings", self.settings.tasks.stopService, 1.0)
         await step("stop the catalogs", self.catalogs.tasks.stopService, 1.0)
         await step("disconnect the executors", self.executors.stop, _STEP_TIME)
         await step("stop the agents", self.local.stop, _AGENTS_TIME)

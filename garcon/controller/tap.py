@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from twisted.python import usage
 
+from garcon import stalls
 from garcon.contract import limits
 from garcon.contract.connection_url import parse_public_base
 from garcon.controller.auth import lifetime
@@ -23,6 +24,7 @@ from garcon.controller.service import Config, Controller
 from garcon.controller.ws.socket import SocketLimits
 from garcon.errors import GarconError, StartupError
 from garcon.link.endpoints import Trust
+from garcon.link.outgoing import OutgoingEndpoints
 from garcon.link.proxy_route import ProxyRoutes
 from garcon.local.descriptors import clear
 from garcon.local.files import private_directory
@@ -306,6 +308,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         connections=options["connections"],
         idle=float(options["idle"]),
         sessions=options["sessions"] or sys.maxsize,
+        stalls=lambda: {"step": stalls.SEEN.steps, "turn": stalls.SEEN.turns},
         sockets=SocketLimits(
             sockets=options["sockets"],
             message=options["socket-message"],
@@ -329,6 +332,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
             os.path.join(workspace_dir, "agent-data"),
             options["enable-scripted-agent"],
             credentials=credentials,
+            endpoints=OutgoingEndpoints(reactor, config.trust, config.proxies),
         )
 
     return Controller(reactor, config, agents, leases)

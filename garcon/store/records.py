@@ -23,6 +23,7 @@ RowKind = Literal[
     "permission-requested",
     "permission-resolved",
     "permission-cancelled",
+    "agent-switch",
 ]
 
 
@@ -51,6 +52,14 @@ class ChatRecord(Struct, frozen=True, kw_only=True):
     name: str | None = None
     first_message: str = ""
     parent_chat_id: str | None = None
+    parent_relation: Literal["delegation", "fork", "handoff"] = "delegation"
+    parent_view_id: str | None = None
+    parent_ordinal: int | None = None
+    """Up to which row of which view of its parent a fork or a continuation was copied."""
+    made_by: str | None = None
+    """The command that made a fork or a continuation, for a client that asks once more."""
+    forks: int = 0
+    """How many forks were made of it."""
     origin: str | None = None
     ordered_preamble_ids: list[str] | None = None
     order_group: OrderGroup = "normal"
@@ -111,6 +120,18 @@ class AppendRows(Struct, frozen=True):
     rows: tuple[Row, ...]
 
 
+class CopyRows(Struct, frozen=True):
+    """Add what a view holds up to the row `through` at the end of another, numbered anew: rows of
+    these `kinds`, without those whose payload begins with `but`.
+    """
+
+    source_view_id: str
+    view_id: str
+    through: int
+    kinds: tuple[RowKind, ...]
+    but: bytes
+
+
 class PutSetting(Struct, frozen=True):
     """Set one value of the small key-value settings; None removes it."""
 
@@ -118,7 +139,7 @@ class PutSetting(Struct, frozen=True):
     value: str | None
 
 
-Change = PutChat | TouchChat | RemoveChat | PutView | AppendRows | PutSetting
+Change = PutChat | TouchChat | RemoveChat | PutView | AppendRows | CopyRows | PutSetting
 
 
 class StoredChat(Struct, frozen=True, kw_only=True):

@@ -64,6 +64,9 @@ class SqliteStore:
         self._committing = False
         self._closing = False
         self._idle: list[Deferred[None]] = []
+        self.commits = self.failed_commits = 0
+        self.trouble: str | None = None
+        """Why the last commit failed; None when it did not."""
 
     @returns_deferred
     async def open(self) -> None:
@@ -116,6 +119,9 @@ class SqliteStore:
             lambda tables: _of_view(view_id, lambda: tables.read(view_id, first, last, most_bytes))
         )
 
+    def last_ordinal(self, view_id: str) -> Deferred[int]:
+        return self._read(lambda tables: tables.last_ordinal(view_id))
+
     def find_message(self, view_id: str, client_message_id: str) -> Deferred[Row | None]:
         return self._read(
             lambda tables: _of_view(view_id, lambda: tables.find(view_id, client_message_id))
@@ -137,8 +143,14 @@ class SqliteStore:
         d = self._in_thread(lambda: self._commit([write.changes for write in batch]))
         d.addBoth(self._committed, batch)
 
-    def _committed(self, outcome: list[NotStored | None] | Failure, batch: list[_Write]) -> None:
+    def _committed(
+        self, outcome: list[NotStored | Damaged | None] | Failure, batch: list[_Write]
+    ) -> None:
+        self.commits += 1
+        self.trouble = None
         if isinstance(outcome, Failure):
+            self.failed_commits += 1
+            self.trouble = outcome.getErrorMessage()
             if outcome.check(sqlite3.Error):
                 reason = outcome.getErrorMessage()
                 self._log.error("the store could not commit: {reason}", reason=reason)
@@ -220,10 +232,10 @@ class SqliteStore:
             " and the next start begins with an empty one"
         )
 
-    def _commit(self, writes: list[Sequence[Change]]) -> list[NotStored | None]:
+    def _commit(self, writes: list[Sequence[Change]]) -> list[NotStored | Damaged | None]:
         assert self._connection is not None and self._tables is not None
         db, tables = self._connection, self._tables
-        outcome: list[NotStored | None] = []
+        outcome: list[NotStored | Damaged | None] = []
         try:
             db.execute("BEGIN IMMEDIATE")
             for changes in writes:
@@ -231,10 +243,14 @@ class SqliteStore:
                 try:
                     tables.apply(changes)
                     outcome.append(None)
-                except (NotStored, Damaged, sqlite3.IntegrityError) as error:
+                except (NotStored, Damaged) as error:
                     db.execute("ROLLBACK TO one")
                     tables.forget_views()
-                    outcome.append(error if isinstance(error, NotStored) else NotStored(str(error)))
+                    outcome.append(error)
+                except sqlite3.IntegrityError as error:
+                    db.execute("ROLLBACK TO one")
+                    tables.forget_views()
+                    outcome.append(NotStored(str(error)))
                 db.execute("RELEASE one")
             db.execute("COMMIT")
         except BaseException:

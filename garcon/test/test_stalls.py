@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.internet.protocol import Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.stalls import LongStep, LongTurn, Turns, Watch, name_of, name_of_socket, watch
+from garcon.stalls import LongStep, LongTurn, Stalls, Turns, Watch, name_of, name_of_socket, watch
 
 
 class TurnsTests(SynchronousTestCase):
@@ -51,6 +51,16 @@ class TurnsTests(SynchronousTestCase):
         assert long is not None
         self.assertEqual(long.what, "step 1 90 ms, step 3 80 ms, step 2 70 ms")
         self.assertIsNone(self.turns.turned(self.now + 10))
+
+    def test_every_long_one_is_counted(self) -> None:
+        """Whether a line says so or not: steps from 50 ms on, turns from 250 ms on."""
+        for seconds in (0.0499, 0.05, 0.1, 0.1):
+            self.step(seconds)
+        self.turns.turned(self.now)
+        for _ in range(2):
+            self.step(0.25)
+            self.turns.turned(self.now)
+        self.assertEqual(self.turns.seen, Stalls(steps=5, turns=3))
 
     def test_at_most_one_line_a_second(self) -> None:
         """Those in between are counted in the next."""

@@ -377,7 +377,9 @@ class Agent:
             self._wire.send({"id": request_id, "error": error})
             return
         parts = [part for part in params.get("prompt") or [] if isinstance(part, dict)]
-        session.prompt(request_id, "\n".join(str(p["text"]) for p in parts if "text" in p))
+        # What stands before the last text tells of a conversation that went on elsewhere.
+        texts = [str(part["text"]) for part in parts if "text" in part]
+        session.prompt(request_id, texts[-1] if texts else "")
 
     def _cancel(self, request_id: Any, params: dict[str, Any]) -> None:
         session = self._sessions.get(str(params.get("sessionId")))

@@ -182,6 +182,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
     # The snapshot is taken after the connection URL was taken out.
     environment = environment_snapshot()
     credentials = LinkCredentials(reactor)
+    endpoints = OutgoingEndpoints.from_environment(reactor, environment)
     agents = agents_for(
         reactor,
         environment,
@@ -189,8 +190,8 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         options["enable-scripted-agent"],
         sys.executable,
         credentials=credentials,
+        endpoints=endpoints,
     )
-    endpoints = OutgoingEndpoints.from_environment(reactor, environment)
     runtime = LocalRuntime(
         reactor,
         str(uuid4()),

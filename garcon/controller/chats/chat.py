@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from garcon.contract.chats import ParentChat, Phase
 from garcon.controller.chats.applied import AppliedCommands
@@ -64,8 +64,15 @@ class Chat:
         return "reconnecting" if executor == "reconnecting" else "running"
 
     def parent(self) -> ParentChat | None:
-        parent = self.record.parent_chat_id
-        return None if parent is None else ParentChat(chat_id=parent, relation="delegation")
+        record = self.record
+        if record.parent_chat_id is None:
+            return None
+        return ParentChat(
+            chat_id=record.parent_chat_id,
+            relation=record.parent_relation,
+            transcript_view_id=record.parent_view_id or UNSET,
+            ordinal=UNSET if record.parent_ordinal is None else record.parent_ordinal,
+        )
 
     def active(self, at: str, text: str | None) -> None:
         """A conversational row was added (chats.md 5.14)."""

@@ -17,14 +17,13 @@ from twisted.logger import Logger
 from garcon.contract.events import OperationalNotice
 from garcon.controller.chats.admission import (
     NewInput,
-    TurnSettings,
     begin,
     is_repeated,
     prepare,
 )
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.choices import chosen
 from garcon.controller.chats.ledger import Record
-from garcon.controller.chats.models import Selection, must_support_modes
 from garcon.controller.chats.queue import Entry
 from garcon.controller.chats.state import State
 from garcon.errors import GarconError
@@ -108,7 +107,7 @@ class Draining:
             # Said already: there is nothing to send.
             self._sent(chat, entry)
             return
-        settings = await own_settings(state, chat)
+        settings = await chosen(state, chat.record)
         prepared = await prepare(state, chat, new, settings)
         if self._next(chat) is not entry:
             return
@@ -135,22 +134,3 @@ class Draining:
         state.publish(
             OperationalNotice(chat_id=chat.id, content=text, notice_type="error", timestamp=at)
         )
-
-
-async def own_settings(state: State, chat: Chat) -> TurnSettings:
-    """Return what a turn runs with that asks for nothing in particular: the chat's own choices."""
-    stored = chat.record
-    if not stored.model or stored.agent_settings.owner_id != stored.agent_id:
-        raise GarconError(
-            "INCOMPLETE_EXECUTION_CONFIG",
-            "The chat lacks a model or its agent's settings.",
-            status=422,
-        )
-    entry = await state.agents.entry(stored.executor_id, stored.agent_id)
-    must_support_modes(entry, stored.permission_mode, stored.thinking_mode)
-    selection = Selection(
-        stored.model, stored.api_provider_id, stored.model_endpoint_id, stored.model_protocol
-    )
-    return TurnSettings(
-        entry, selection, stored.permission_mode, stored.thinking_mode, stored.agent_settings
-    )

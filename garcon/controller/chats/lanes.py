@@ -33,16 +33,22 @@ class Lanes:
     _tasks: Tasks
     _locks: dict[str, DeferredLock] = field(factory=dict)
 
+    def must_have_room(self, chat_id: str) -> None:
+        """Raise ``SESSION_BUSY`` (409) where `run` would."""
+        lock = self._locks.get(chat_id)
+        if lock is not None and len(lock.waiting) >= WAITING:
+            raise GarconError(
+                "SESSION_BUSY", "Too many commands wait for this chat.", status=409, retryable=True
+            )
+
     @returns_deferred
     async def run(self, chat_id: str, work: Work[T], *, is_bounded: bool = True) -> T:
         """Run `work` in its turn and fire with what it returns or raises.  What is no client's
         command, and bounded by itself, may wait beyond the bound.
         """
+        if is_bounded:
+            self.must_have_room(chat_id)
         lock = self._locks.setdefault(chat_id, DeferredLock())
-        if is_bounded and len(lock.waiting) >= WAITING:
-            raise GarconError(
-                "SESSION_BUSY", "Too many commands wait for this chat.", status=409, retryable=True
-            )
         await lock.acquire()
         outcome: Deferred[T] = Deferred()
         self._tasks.spawn("a chat command", self._owned(chat_id, lock, work, outcome))

@@ -16,12 +16,16 @@ from attrs import define, field
 from msgspec import UNSET
 
 from garcon.contract.limits import LEDGER_TERMINAL
-from garcon.errors import GarconError
+from garcon.errors import GarconError, LimitExceeded
 
 State = Literal["accepted", "scheduled", "running", "finished", "failed", "rejected"]
 _TERMINAL = frozenset({"finished", "failed", "rejected"})
 
 Key = tuple[str, str, str]
+
+STEER = "steer"
+STEERS = 10_000
+"""Steers that one process takes.  None is ever forgotten, so that none is delivered twice."""
 
 
 @define(eq=False)
@@ -44,6 +48,10 @@ class Record:
     def key(self) -> Key:
         return (self.command_type, self.chat_id, self.request_id)
 
+    @property
+    def is_terminal(self) -> bool:
+        return self.state in _TERMINAL
+
 
 @define(eq=False)
 class Ledger:
@@ -52,6 +60,7 @@ class Ledger:
     _records: dict[Key, Record] = field(factory=dict)
     _types: dict[tuple[str, str], str] = field(factory=dict)
     _settled: OrderedDict[Key, None] = field(factory=OrderedDict)
+    _steers: int = 0
 
     def replayed(
         self, command_type: str, chat_id: str, request_id: str, fingerprint: bytes
@@ -78,7 +87,12 @@ class Ledger:
         at: str,
         turn_id: str | None = None,
     ) -> Record:
-        """Record a new command."""
+        """Record a new command; ``STEER_CAPACITY_EXHAUSTED`` (503) for a steer too many."""
+        if command_type == STEER:
+            if self._steers >= STEERS:
+                text = f"This controller has taken {STEERS} steers; restart it to take more."
+                raise LimitExceeded("STEER_CAPACITY_EXHAUSTED", text, status=503)
+            self._steers += 1
         record = Record(command_type, chat_id, request_id, fingerprint, at, turn_id)
         assert record.key not in self._records, "a command is accepted once"
         self._records[record.key] = record
@@ -111,6 +125,8 @@ class Ledger:
             self.settle(record, "rejected")
 
     def _drop(self, key: Key) -> None:
+        if key[0] == STEER:
+            return
         self._records.pop(key, None)
         self._types.pop((key[1], key[2]), None)
 

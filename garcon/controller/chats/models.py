@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
+from msgspec import UNSET
 
 from garcon.contract.catalogs import AgentEntry, Model
 from garcon.errors import GarconError, validation
@@ -20,6 +21,23 @@ class Selection:
     api_provider_id: str | None = None
     model_endpoint_id: str | None = None
     model_protocol: str | None = None
+
+    @classmethod
+    def of(cls, body: Any) -> Selection | None:
+        """Read what a command chooses for its turn, or None; routing needs a model."""
+        routing = [
+            value if isinstance(value, str) else None
+            for value in (body.api_provider_id, body.model_endpoint_id, body.model_protocol)
+        ]
+        if body.model is UNSET:
+            if any(routing):
+                raise validation("a routing field needs model")
+            return None
+        if not body.model.strip():
+            raise validation("model is required")
+        if routing[1] is not None and routing[0] is None:
+            raise validation("modelEndpointId needs apiProviderId")
+        return cls(body.model.strip(), *routing)
 
     def stored(self) -> dict[str, str | None]:
         """Return the attributes of a chat that keep this selection."""

@@ -8,14 +8,10 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from attrs import define
-from msgspec import UNSET, UnsetType
+from attrs import define, frozen
+from msgspec import UNSET, structs
 from twisted.internet.defer import CancelledError
 
-from garcon.contract.catalogs import (
-    BYPASS_MODES,
-    AgentEntry,
-)
 from garcon.contract.chats import RunAccepted, RunChat
 from garcon.contract.events import ListRefreshRequested
 from garcon.controller.chats import attachments, fields
@@ -28,20 +24,35 @@ from garcon.controller.chats.admission import (
     prepare,
 )
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.choices import chosen
+from garcon.controller.chats.handoff import new_owner, requires_idle, switch
 from garcon.controller.chats.ledger import Record
-from garcon.controller.chats.models import (
-    Selection,
-    must_be_offered,
-    must_support_modes,
-    takes_pictures,
+from garcon.controller.chats.run_wish import Wish, read_wish
+from garcon.controller.chats.state import (
+    State,
+    answer_to,
+    duplicate_of,
+    receipt_location,
+    settle_empty,
 )
-from garcon.controller.chats.run_wish import EXPLICIT_BYPASS, Wish, read_wish
-from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
 from garcon.controller.handlers import Call, Reply
+from garcon.controller.transcripts import rows
+from garcon.controller.transcripts.rows import Draft
 from garcon.errors import GarconError, validation
-from garcon.store.records import Change, PutChat
+from garcon.store.records import Change, ChatRecord, PutChat
 
 COMMAND = "agent-run"
+
+
+@frozen
+class _Run:
+    """A run that passed its checks: its input, its chat's record as it is to be, and what it runs
+    with, or None where the same was run before.
+    """
+
+    new: NewInput
+    owner: ChatRecord
+    settings: TurnSettings | None
 
 
 @define(eq=False)
@@ -57,7 +68,7 @@ class Runs:
         try:
             return await self._state.lanes.run(wish.chat_id, lambda: self._run(wish))
         except GarconError as error:
-            if error.code == "SESSION_BUSY":
+            if error.code in ("SESSION_BUSY", "AGENT_HANDOFF_REQUIRES_IDLE"):
                 error.extra["control"] = msgspec.to_builtins(self._state.control(wish.chat_id))
             raise
 
@@ -72,8 +83,8 @@ class Runs:
         if replayed is not None:
             members = duplicate_of(replayed)
             await self._add_tags(chat, wish.tags_to_add)
-            return _reply(chat, replayed, members)
-        new, settings = await self._checked(wish, chat)
+            return self._reply(wish, chat, replayed, members)
+        run = await self._checked(wish, chat)
         state.must_be_open()
         if state.registry.find(chat.id) is not chat:
             raise GarconError("SESSION_NOT_FOUND", "No such chat exists.", status=404)
@@ -81,7 +92,7 @@ class Runs:
             COMMAND, chat.id, wish.request_id, mark, state.now(), str(uuid4())
         )
         try:
-            repeated = await self._admit(wish, chat, new, settings, record)
+            repeated = await self._admit(wish, chat, run, record)
         except CancelledError:
             raise
         except Exception as error:
@@ -89,14 +100,19 @@ class Runs:
             raise
         if repeated:
             await self._add_tags(chat, wish.tags_to_add)
-        return _reply(chat, record, answer_to(record))
+        return self._reply(wish, chat, record, answer_to(record))
 
-    async def _checked(self, wish: Wish, chat: Chat) -> tuple[NewInput, TurnSettings]:
+    async def _checked(self, wish: Wish, chat: Chat) -> _Run:
         """Make the checks of chats.md 3.5 between replay and admission, in their order."""
         body, stored = wish.body, chat.record
         if not body.command.strip() and not body.images:
             raise validation("command is required")
         attached = attachments.read(body.images)
+        images = [one.image for one in attached]
+        new = NewInput(wish.message_id, body.command, images, wish.excluded, wish.presentation)
+        if wish.handoff is not None and chat.turn is None and await is_repeated(chat, new):
+            # It took effect before this process: the epoch it names is gone for that reason.
+            return _Run(new, stored, None)
         if body.expected_agent_id is not UNSET and body.expected_agent_id != stored.agent_id:
             raise GarconError(
                 "EXPECTED_AGENT_MISMATCH", f"The chat's agent is {stored.agent_id}.", status=409
@@ -106,87 +122,49 @@ class Runs:
             raise GarconError(
                 "STALE_CHAT_OWNERSHIP", "The chat has changed hands; choose again.", status=409
             )
-        if body.handoff is not None:
-            raise GarconError(
-                "OPERATION_UNSUPPORTED", "A chat cannot change its agent here.", status=422
-            )
-        selection = _selection(wish, chat)
-        entry = await self._state.agents.entry(stored.executor_id, stored.agent_id)
-        attachments.must_be_supported(attached, entry, images=takes_pictures(entry, selection))
-        new = NewInput(
-            wish.message_id,
-            body.command,
-            [one.image for one in attached],
-            wish.excluded,
-            wish.presentation,
-        )
-        return new, self._allowed(wish, chat, entry, selection)
+        owner = stored
+        if wish.handoff is not None:
+            owner = await new_owner(self._state, chat, wish.handoff)
+        return _Run(new, owner, await chosen(self._state, owner, wish.overrides, attached))
 
-    def _allowed(
-        self,
-        wish: Wish,
-        chat: Chat,
-        entry: AgentEntry,
-        selection: Selection,
-    ) -> TurnSettings:
-        body, stored = wish.body, chat.record
-        if (
-            body.permission_fallback_policy == EXPLICIT_BYPASS
-            and wish.permission_mode is None
-            and stored.permission_mode in BYPASS_MODES
-        ):
-            raise GarconError(
-                "EXPLICIT_BYPASS_REQUIRED",
-                f"The chat's permission mode {stored.permission_mode} must be asked for by name.",
-                status=422,
-            )
-        settings = stored.agent_settings
-        if body.agent_settings is not UNSET:
-            settings = body.agent_settings
-            if fields.agent_settings(settings).owner_id != stored.agent_id:
-                raise validation("agentSettings belongs to another agent")
-        if settings.owner_id != stored.agent_id:
-            raise _incomplete("agent settings")
-        permission = wish.permission_mode or stored.permission_mode
-        thinking = wish.thinking_mode or stored.thinking_mode
-        must_support_modes(entry, permission, thinking)
-        if body.model is not UNSET:
-            must_be_offered(entry, selection)
-        return TurnSettings(entry, selection, permission, thinking, settings)
-
-    async def _admit(
-        self, wish: Wish, chat: Chat, new: NewInput, settings: TurnSettings, record: Record
-    ) -> bool:
+    async def _admit(self, wish: Wish, chat: Chat, run: _Run, record: Record) -> bool:
         """Take the turn in; returns whether its input was there already, and nothing was done."""
         state = self._state
-        must_be_free(chat)
-        if await is_repeated(chat, new):
-            self._settle_empty(chat, record)
+        if run.settings is None:
+            settle_empty(state, record)
             return True
-        prepared = await prepare(state, chat, new, settings)
-        before_tags = chat.record.tags
-        tags = fields.merged_tags(before_tags, wish.tags_to_add)
-        before: list[Change] = []
-        if tags != before_tags:
-            chat.set(tags=tags)
-            before.append(PutChat(chat.record))
         try:
-            await begin(state, chat, prepared, record, before=before)
+            must_be_free(chat)
+        except GarconError as error:
+            raise error if wish.handoff is None else requires_idle(error) from None
+        if await is_repeated(chat, run.new):
+            settle_empty(state, record)
+            return True
+        before = chat.record
+        changed = structs.replace(run.owner, tags=fields.merged_tags(before.tags, wish.tags_to_add))
+        changes: list[Change] = []
+        drafts: list[Draft] = []
+        if changed != before:
+            chat.must_be_writable()
+            changes.append(PutChat(changed))
+        if wish.handoff is not None:
+            drafts.append(rows.agent_switch(switch(record.accepted_at, before, changed)))
+        # From here to the commit nothing else may change the record: this chat's lane is ours.
+        chat.record = changed
+        try:
+            prepared = await prepare(state, chat, run.new, run.settings)
+            await begin(state, chat, prepared, record, before=changes, drafts=drafts)
         except BaseException:
-            chat.set(tags=before_tags)
+            chat.record = before
             raise
-        if before:
-            state.publish(ListRefreshRequested(chat_id=chat.id, reason="tags-updated"))
+        self._tell(chat, wish, before)
         return False
 
-    def _settle_empty(self, chat: Chat, record: Record) -> None:
-        """A repeated message runs nothing: its receipt is complete and empty at once (chats.md
-        8.3).
-        """
-        state, turn_id = self._state, record.turn_id or ""
-        state.receipts.begin(chat.id, turn_id, record.request_id, record.accepted_at)
-        state.receipts.settle(chat.id, turn_id, "completed", state.now(), is_empty=True)
-        state.ledger.settle(record, "finished")
+    def _tell(self, chat: Chat, wish: Wish, before: ChatRecord) -> None:
+        if wish.handoff is not None:
+            self._state.publish(ListRefreshRequested(chat_id=chat.id, reason="agent-handoff"))
+        if chat.record.tags != before.tags:
+            self._state.publish(ListRefreshRequested(chat_id=chat.id, reason="tags-updated"))
 
     async def _add_tags(self, chat: Chat, added: list[str]) -> None:
         tags = fields.merged_tags(chat.record.tags, added)
@@ -194,43 +172,14 @@ class Runs:
             await chat.change(self._state.store, tags=tags)
             self._state.publish(ListRefreshRequested(chat_id=chat.id, reason="tags-updated"))
 
+    def _reply(self, wish: Wish, chat: Chat, record: Record, members: dict[str, Any]) -> Reply:
+        shown = UNSET if wish.handoff is None else self._state.entry(chat)
+        accepted = RunAccepted(**members, parent_chat=chat.parent(), chat=shown)
+        return Reply(accepted, headers=receipt_location(chat.id, record.turn_id))
+
 
 def stale_view() -> GarconError:
     """The caller's view is not the current one."""
     return GarconError(
         "STALE_TRANSCRIPT_VIEW", "The chat's transcript was replaced; read it again.", status=409
     )
-
-
-def _incomplete(what: str) -> GarconError:
-    return GarconError(
-        "INCOMPLETE_EXECUTION_CONFIG", f"The chat has no {what}; name one.", status=422
-    )
-
-
-def _selection(wish: Wish, chat: Chat) -> Selection:
-    body, stored = wish.body, chat.record
-    if body.model is UNSET:
-        if not stored.model:
-            raise _incomplete("model")
-        return Selection(
-            stored.model,
-            stored.api_provider_id,
-            stored.model_endpoint_id,
-            stored.model_protocol,
-        )
-    return Selection(
-        body.model.strip(),
-        _said(body.api_provider_id),
-        _said(body.model_endpoint_id),
-        _said(body.model_protocol),
-    )
-
-
-def _said(value: str | UnsetType | None) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _reply(chat: Chat, record: Record, members: dict[str, Any]) -> Reply:
-    accepted = RunAccepted(**members, parent_chat=chat.parent())
-    return Reply(accepted, headers=receipt_location(chat.id, record.turn_id))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from attrs import frozen
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
-from garcon.contract.catalogs import PERMISSION_MODES, THINKING_MODES, AgentSettings
+from garcon.contract.catalogs import PERMISSION_MODES, THINKING_MODES
 from garcon.contract.chats import RunChat
 from garcon.contract.messages import Presentation
 from garcon.controller.chats import fields
+from garcon.controller.chats.choices import Overrides
+from garcon.controller.chats.handoff import Handoff, overrides_of, read_handoff
 from garcon.controller.chats.ledger import digested, fingerprint
+from garcon.controller.chats.models import Selection
 from garcon.errors import validation
 
 EXPLICIT_BYPASS = "require-explicit-bypass"
@@ -26,22 +26,6 @@ _OVERRIDES = (
     "thinking_mode",
     "agent_settings",
 )
-
-
-class _Target(Struct, frozen=True, rename="camel"):
-    agent_id: str
-    model: str
-    api_provider_id: str | None = None
-    model_endpoint_id: str | None = None
-    model_protocol: str | None = None
-    permission_mode: str | None = None
-    thinking_mode: str | None = None
-    agent_settings: AgentSettings | None = None
-
-
-class _Handoff(Struct, frozen=True, rename="camel"):
-    expected_agent_ownership_epoch: str
-    target: _Target
 
 
 @frozen
@@ -58,6 +42,23 @@ class Wish:
     thinking_mode: str | None
     tags_to_add: list[str]
     presentation: Presentation | None
+    selection: Selection | None
+    handoff: Handoff | None
+
+    @property
+    def overrides(self) -> Overrides:
+        """What the turn is to run with instead of the chat's own choices."""
+        explicit = self.body.permission_fallback_policy == EXPLICIT_BYPASS
+        if self.handoff is not None:
+            return overrides_of(self.handoff, needs_explicit_bypass=explicit)
+        settings = self.body.agent_settings
+        return Overrides(
+            selection=self.selection,
+            permission_mode=self.permission_mode,
+            thinking_mode=self.thinking_mode,
+            agent_settings=None if settings is UNSET else settings,
+            needs_explicit_bypass=explicit,
+        )
 
     def fingerprint(self) -> bytes:
         """Digest what makes a run the same one (chats.md 2.3; the epoch: contract/README.md)."""
@@ -91,19 +92,8 @@ def read_wish(body: RunChat) -> Wish:
     """Check every field of a run for itself."""
     fields.no_answers_member(body)
     handoff = body.handoff
-    if handoff is not None:
-        if any(getattr(body, name) is not UNSET for name in _OVERRIDES):
-            raise validation("handoff cannot be combined with settings of this turn")
-        _check_handoff(handoff)
-    if body.model is UNSET and any(
-        isinstance(value, str)
-        for value in (body.api_provider_id, body.model_endpoint_id, body.model_protocol)
-    ):
-        raise validation("a routing field needs model")
-    if body.model is not UNSET:
-        fields.required(body.model, "model")
-    if isinstance(body.model_endpoint_id, str) and not isinstance(body.api_provider_id, str):
-        raise validation("modelEndpointId needs apiProviderId")
+    if handoff is not None and any(getattr(body, name) is not UNSET for name in _OVERRIDES):
+        raise validation("handoff cannot be combined with settings of this turn")
     if body.expected_agent_id is not UNSET:
         fields.required(body.expected_agent_id, "expectedAgentId")
     if body.permission_fallback_policy not in (None, EXPLICIT_BYPASS):
@@ -119,16 +109,6 @@ def read_wish(body: RunChat) -> Wish:
         thinking_mode=fields.exact_mode(body.thinking_mode, THINKING_MODES, "thinkingMode"),
         tags_to_add=fields.tags(body.tags_to_add),
         presentation=fields.presentation(body.user_message_presentation),
+        selection=Selection.of(body),
+        handoff=read_handoff(handoff),
     )
-
-
-def _check_handoff(handoff: dict[str, Any]) -> None:
-    try:
-        wish = msgspec.convert(handoff, _Handoff)
-    except msgspec.ValidationError as error:
-        raise validation(f"handoff is malformed: {error}") from None
-    target = wish.target
-    if target.model_endpoint_id is not None and target.api_provider_id is None:
-        raise validation("handoff's modelEndpointId needs apiProviderId")
-    if target.agent_settings is not None and target.agent_settings.owner_id != target.agent_id:
-        raise validation("handoff's agentSettings belongs to another agent")

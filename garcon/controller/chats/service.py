@@ -5,6 +5,7 @@ order.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
@@ -16,8 +17,10 @@ from garcon.contract import operations
 from garcon.controller.chats import upkeep
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.compact import Compactions
 from garcon.controller.chats.draining import Draining
 from garcon.controller.chats.following import Following
+from garcon.controller.chats.forks import Forks
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.moves import PinsAt
 from garcon.controller.chats.paths import ProjectPaths, looking
@@ -28,6 +31,7 @@ from garcon.controller.chats.reload import Reloads
 from garcon.controller.chats.run import Runs
 from garcon.controller.chats.start import Starts
 from garcon.controller.chats.state import State
+from garcon.controller.chats.steering import Steering
 from garcon.controller.chats.stop import Stops
 from garcon.controller.chats.turns import Turn
 from garcon.controller.events import Publisher
@@ -38,7 +42,7 @@ from garcon.controller.transcripts.transcript import Transcript
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.errors import GarconError
 from garcon.store.interfaces import Damaged, IStore
-from garcon.store.records import StoredChat
+from garcon.store.records import ChatRecord, StoredChat
 
 STOP_WAIT = 3.0
 """Seconds that running turns have to end when the controller stops (decisions.md 21)."""
@@ -63,8 +67,8 @@ class Chats:
         project_base: str,
         *,
         publisher: Publisher | None = None,
-        offers: Offers | None = None,
         threads: IReactorThreads | None = None,
+        offers: Offers | None = None,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._tasks = Tasks()
@@ -102,6 +106,11 @@ class Chats:
         handlers.register(operations.TURN_RECEIPT, readings.receipt)
         handlers.register(operations.START_CHAT, Starts(state).start)
         handlers.register(operations.RUN_CHAT, Runs(state).run)
+        forks = Forks(state)
+        handlers.register(operations.FORK, forks.fork)
+        handlers.register(operations.FORK_RUN, forks.fork_run)
+        handlers.register(operations.HANDOFF_RUN, forks.handoff_run)
+        handlers.register(operations.COMPACT, Compactions(state).compact)
         decisions = Permissions(state, Lanes(self._tasks))
         handlers.register(operations.PERMISSION_DECISION, decisions.decide)
         self._register_control(handlers)
@@ -110,9 +119,12 @@ class Chats:
     def _register_control(self, handlers: Handlers) -> None:
         """Serve what stops turns, and what waits for them to end."""
         stops, queues = Stops(self._state), Queues(self._state)
+        steering = Steering(self._state, Lanes(self._tasks), Lanes(self._tasks))
         for operation, handler in (
             (operations.STOP_CHAT, stops.stop),
             (operations.INTERRUPT_AND_SEND, stops.interrupt_and_send),
+            (operations.STEER, steering.steer),
+            (operations.STEER_ENTRY, steering.steer_entry),
             (operations.READ_QUEUE, queues.read),
             (operations.CREATE_ENTRY, queues.create),
             (operations.REPLACE_ENTRY, queues.replace),
@@ -140,6 +152,18 @@ class Chats:
             if chat.record.api_provider_id == profile_id
         ]
 
+    def __len__(self) -> int:
+        return len(self._state.registry)
+
+    def phases(self) -> Counter[str]:
+        """Return how many chats are in each phase of a turn."""
+        phases = (self._state.phase(chat) for chat in self._state.registry.all())
+        return Counter(phase for phase in phases if phase is not None)
+
+    def follow_starts(self, follower: Callable[[ChatRecord], None]) -> None:
+        """Tell `follower` of every chat that was started, once its agent has begun."""
+        self._state.started.append(follower)
+
     def running_on(self, executor_id: str) -> list[str]:
         """Return the ids of this executor's chats that have a turn, admitted or running."""
         return [
@@ -150,8 +174,8 @@ class Chats:
 
     def availability_changed(self, executor_id: str) -> None:
         """Show what the chats of this executor do now."""
-        self._state.agents.forget(executor_id)
         self._state.registry.touch()
+        self._state.agents.forget(executor_id)
         for chat in self._state.registry.all():
             if chat.turn is not None and chat.record.executor_id == executor_id:
                 chat.turn.executor_changed()

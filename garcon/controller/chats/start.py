@@ -136,6 +136,8 @@ class Starts:
             await self._roll_back(chat, turn, record, failure)
             raise failure from None
         state.publish(ListRefreshRequested(chat_id=chat.id, reason="chat-added"))
+        for follower in state.started:
+            follower(chat.record)
         return self._reply(record, answer_to(record))
 
     async def _inspect(self, runtime: IExecutorRuntime, wish: _Start) -> ProjectInspection:

@@ -37,7 +37,7 @@ from garcon.deferreds import Tasks
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import INativeHistory
 from garcon.store.interfaces import IStore
-from garcon.store.records import Row
+from garcon.store.records import ChatRecord, Row
 
 
 @define(eq=False)
@@ -57,6 +57,8 @@ class State:
     registry: Registry = field(factory=Registry)
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
+    started: list[Callable[[ChatRecord], None]] = field(factory=list)
+    """Who follows the starts of chats; they must neither raise nor block."""
     is_shutting_down: bool = False
     drain: Callable[[Chat], None] = field(default=lambda chat: None)
     """Sees to it that what waits in a chat is sent, as soon as it may be (`draining.py`)."""
@@ -161,6 +163,14 @@ def duplicate_of(record: Record) -> dict[str, Any]:
         text = record.error.text if record.error is not None else "The command failed before."
         raise GarconError("INTERNAL_ERROR", text, status=409)
     return answer_to(record, "duplicate")
+
+
+def settle_empty(state: State, record: Record) -> None:
+    """A repeated message runs nothing: its receipt is complete and empty at once (chats.md 8.3)."""
+    turn_id = record.turn_id or ""
+    state.receipts.begin(record.chat_id, turn_id, record.request_id, record.accepted_at)
+    state.receipts.settle(record.chat_id, turn_id, "completed", state.now(), is_empty=True)
+    state.ledger.settle(record, "finished")
 
 
 def answer_to(record: Record, status: str = "accepted") -> dict[str, Any]:

@@ -101,6 +101,11 @@ class Turn:
         """Whether the run is over; only its last rows may still be on their way to the store."""
         return self._end is not None or self.is_settled
 
+    @property
+    def takes_no_more(self) -> bool:
+        """Whether no input can join it any more."""
+        return self.has_ended or self.is_stopping
+
     # Life cycle
 
     def reserve(self) -> None:

@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
-from garcon.controller.handlers import Answer, Handlers, error_answer
+from garcon.controller.handlers import Answer, Handlers, Observer, error_answer
 from garcon.controller.http import compression, ranges
 from garcon.controller.http.pages import KeptAnswer, Page
 from garcon.controller.http.policy import NOT_FOUND, Admitted, outgoing
@@ -42,8 +42,11 @@ class Door:
         handlers: Handlers,
         *,
         compress: bool = True,
+        observe: Observer | None = None,
     ) -> None:
         self._reactor: IReactorThreads = reactor
+        self._seconds: Callable[[], float] = reactor.seconds
+        self._observe = observe
         self._handlers = handlers
         self._compress = compress
         self._mutations: set[Deferred[Answer]] = set()
@@ -54,13 +57,20 @@ class Door:
         When its client goes away a read is cancelled; a mutation that has begun runs to its end,
         as its fate must not depend on a socket.
         """
-        return self._answer(incoming)
+        return self._observed(incoming)
 
     def under_way(self) -> list[Deferred[Answer]]:
         """Return the mutations that have not ended, for the process's own end."""
         return list(self._mutations)
 
     @returns_deferred
+    async def _observed(self, incoming: Incoming) -> Outgoing:
+        began = self._seconds()
+        answer = await self._answer(incoming)
+        if self._observe is not None:
+            self._observe(incoming.context.name, answer.status, self._seconds() - began)
+        return answer
+
     async def _answer(self, incoming: Incoming) -> Outgoing:
         admitted: Admitted = incoming.context
         if admitted.page is not None:

@@ -64,6 +64,16 @@ class Listeners:
         self.command_url = ""
         """What the descriptor says."""
 
+    @property
+    def connections(self) -> int:
+        """Open connections of both ports."""
+        return sum(len(site.channels) for site in self._sites)
+
+    @property
+    def uploading(self) -> int:
+        """Bytes of bodies that are in memory."""
+        return sum(site.uploading for site in self._sites)
+
     def open(self, public: BoundedSite, command: BoundedSite) -> None:
         """Listen; raises `CannotListenError`, and then `close` takes back what was opened."""
         address = self._address

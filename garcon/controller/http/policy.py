@@ -30,6 +30,8 @@ from garcon.web.hosts import AllowedHosts
 from garcon.web.origins import AllowedOrigins
 
 LANE_PATH = "/executor/"
+OTHER = "other"
+"""What a request for nothing of ours is called in figures."""
 INSTANCE_HEADER = b"x-garcon-server-instance"
 
 SOCKET_PATH = "/ws"
@@ -49,6 +51,13 @@ class Admitted:
     principal: Principal | None
     base_url: str | None = None
     page: Page | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in figures."""
+        if self.page is not None:
+            return self.page.name
+        return OTHER if self.match is None else self.match.operation.route.key
 
 
 def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing:
@@ -81,7 +90,8 @@ class ControllerPolicy:
     """Host, origin, route, caller, instance and size, in this order.
 
     `sign_ins` counts those who want to become known, `proxies` says whose word about their address
-    is taken.  `lane_resource` takes workers' sockets; a door that is only for the command has none.
+    is taken.  `refused` is told what a request that is refused was for, and how it was answered.
+    `lane_resource` takes workers' sockets; a door that is only for the command has none.
     `stopping` says whether the process is on its way out.
     """
 
@@ -101,7 +111,9 @@ class ControllerPolicy:
         proxies: TrustedProxies | None = None,
         sockets: AdmitSocket | None = None,
         lane_resource: IResource | None = None,
+        refused: Callable[[str, int], None] | None = None,
     ) -> None:
+        self._refused = refused
         self._sign_ins = sign_ins
         self._proxies = TrustedProxies() if proxies is None else proxies
         self._hosts = hosts
@@ -118,6 +130,13 @@ class ControllerPolicy:
 
     def admit(self, incoming: Incoming) -> Admission | Outgoing | Upgrade:
         """Admit a request, or refuse it unread."""
+        verdict = self._admit(incoming)
+        if isinstance(verdict, Outgoing) and self._refused is not None:
+            match = self._router.match(incoming.method, incoming.path)
+            self._refused(Admitted(match, None).name, verdict.status)
+        return verdict
+
+    def _admit(self, incoming: Incoming) -> Admission | Outgoing | Upgrade:
         path = incoming.path
         if path.startswith(LANE_PATH):
             return self._lane(incoming)

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from garcon.contract.chats import TranscriptMessage
 from garcon.contract.events import ShownRow
 from garcon.contract.messages import (
+    AgentSwitch,
     AssistantMessage,
     ChatMessage,
     ErrorMessage,
@@ -34,7 +35,8 @@ from garcon.store.records import Row, RowKind
 _encode = msgspec.json.Encoder().encode
 _decode_message = msgspec.json.Decoder(ChatMessage).decode
 _decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
-_ERROR = b'{"type":"error"'
+ERROR = b'{"type":"error"'
+_ASSISTANT = b'{"type":"assistant-message"'
 """How every error row's JSON begins: msgspec writes the tag first."""
 
 Outcome = Literal["finished", "failed", "interrupted"]
@@ -147,6 +149,11 @@ def run_ended(at: str, turn_id: str, outcome: Outcome, error: RunFailure | None)
     return Draft("run-ended", at, _encode(RunEnd(turn_id=turn_id, outcome=outcome, error=error)))
 
 
+def agent_switch(message: AgentSwitch) -> Draft:
+    """Return the row at which a chat changes hands."""
+    return Draft("agent-switch", message.timestamp, _encode(message))
+
+
 def permission_requested(request: PermissionRequest) -> Draft:
     return Draft("permission-requested", request.timestamp, _encode(request))
 
@@ -251,7 +258,7 @@ def answers_input(row: Row | Draft) -> bool:
     """Whether input before this row counts as answered (chats.md 5.2.1)."""
     match row.kind:
         case "provider-row":
-            return not row.payload.startswith(_ERROR)
+            return not row.payload.startswith(ERROR)
         case "permission-requested":
             return True
         case "run-ended":
@@ -267,3 +274,27 @@ def is_conversation(message: ProviderRow) -> bool:
 def text_of(message: ProviderRow) -> str | None:
     """Return the text that a preview shows, where a provider row has one."""
     return message.content if isinstance(message, AssistantMessage) else None
+
+
+def preview_of(row: Row) -> str | None:
+    """Return the text that a preview shows of a stored row, empty where it has none; None for a row
+    that is no conversation.  An illegible one counts as one without a text.
+    """
+    if row.kind == "user-input":
+        said = _text(row)
+    elif row.kind == "provider-row" and not row.payload.startswith(ERROR):
+        said = _text(row) if row.payload.startswith(_ASSISTANT) else ""
+    else:
+        return None
+    return said
+
+
+def _text(row: Row) -> str:
+    try:
+        return msgspec.json.decode(row.payload, type=_Content).content
+    except msgspec.DecodeError:
+        return ""
+
+
+class _Content(Struct, frozen=True):
+    content: str = ""

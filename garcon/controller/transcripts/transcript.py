@@ -21,7 +21,7 @@ from garcon.controller.transcripts.conversation import conversation
 from garcon.controller.transcripts.pages import Page, span
 from garcon.controller.transcripts.replay import Stretch
 from garcon.controller.transcripts.resend import Candidate
-from garcon.controller.transcripts.rows import Draft, Input, input_of, shown
+from garcon.controller.transcripts.rows import Draft, Input, input_of, preview_of, shown
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
 from garcon.store.interfaces import Damaged, IStore
@@ -151,6 +151,24 @@ class Transcript:
         except Damaged as damage:
             self.fenced = damage
             raise
+
+    @returns_deferred
+    async def activity(self, through: int) -> tuple[str | None, str]:
+        """Read the time of the last conversational row up to an ordinal, and the last text a
+        preview would show; fails with `Damaged`.
+        """
+        at: str | None = None
+        while through > 0:
+            first = max(1, through - _CHUNK + 1)
+            for row in reversed(await self._rows(first, through)):
+                text = preview_of(row)
+                if text is None:
+                    continue
+                at = at or row.at
+                if text:
+                    return at, text
+            through = first - 1
+        return at, ""
 
     @returns_deferred
     async def find(self, client_message_id: str) -> Row | None:

@@ -28,6 +28,7 @@ from garcon.contract.version import VERSION
 from garcon.runtime.agents.acp_choices import THOUGHT_LEVEL, Choices
 from garcon.runtime.agents.acp_tools import EDITING_KINDS, ToolCall
 from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
+from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
 
 METHOD_NOT_FOUND = -32601
@@ -140,7 +141,10 @@ class AcpConversation:
 
     def _content(self, launch: Launch) -> list[dict[str, Any]]:
         parts = [image_part(image) for image in launch.images] if self._takes_images else []
-        return [*(part for part in parts if part), {"type": "text", "text": launch.prompt}]
+        earlier = preface(launch)
+        told = [] if earlier is None else [{"type": "text", "text": earlier}]
+        prompt = {"type": "text", "text": launch.prompt}
+        return [*told, *(part for part in parts if part), prompt]
 
     def interrupt(self, stamp: Stamp) -> list[Output]:
         if self._launch is None:

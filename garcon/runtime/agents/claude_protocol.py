@@ -28,6 +28,7 @@ from garcon.contract.runs import (
 )
 from garcon.runtime.agents.claude_tools import answered, result_text, tool_use
 from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
+from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
 
 MODES: dict[PermissionMode, str] = {
@@ -94,6 +95,9 @@ class ClaudeConversation:
             # The last turn left it, by an accepted plan.  What was always allowed stays so.
             outputs.append(self._request({"subtype": "set_permission_mode", "mode": wanted}))
         content = [part for image in launch.images if (part := _image(image)) is not None]
+        earlier = preface(launch)
+        if earlier is not None:
+            content.insert(0, {"type": "text", "text": earlier})
         content.append({"type": "text", "text": launch.prompt})
         outputs.append(
             Send(

@@ -49,6 +49,8 @@ class Pressure(Linked):
             if seq % 50 == 0:
                 await deferLater(reactor, 0)
                 most = max(most, near.primary._outbox.queued_messages)
+        # Each turn takes but a few of them, and the sockets hold some megabytes of answers.
+        await self.until(lambda: near.primary._outbox._holds_reading)
         for _ in range(20):
             await deferLater(reactor, 0.01)
             most = max(most, near.primary._outbox.queued_messages)

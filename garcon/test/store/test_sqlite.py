@@ -225,6 +225,25 @@ class SharedCommitTests(SynchronousTestCase):
         self.failureResultOf(bad, NotStored)
         self.assertEqual(self.successResultOf(self.store.settings()), {"a": "1", "c": "1"})
 
+    def test_commits_are_counted(self) -> None:
+        """Those that fail too; why the last one did is known until one does not."""
+        self.pool.held = False
+        self.successResultOf(self.store.write([PutSetting("a", "1")]))
+        self.assertEqual((self.store.commits, self.store.failed_commits), (1, 0))
+        self.assertIsNone(self.store.trouble)
+        commit = self.store._commit
+        self.store._commit = self.fail_to_commit  # type: ignore[assignment, method-assign]
+        self.failureResultOf(self.store.write([PutSetting("a", "2")]), NotStored)
+        self.assertEqual((self.store.commits, self.store.failed_commits), (2, 1))
+        self.assertEqual(self.store.trouble, "disk I/O error")
+        self.store._commit = commit  # type: ignore[method-assign]
+        self.successResultOf(self.store.write([PutSetting("a", "3")]))
+        self.assertIsNone(self.store.trouble)
+
+    def fail_to_commit(self, batch: object) -> Any:
+        """Be a broken disk."""
+        raise sqlite3.OperationalError("disk I/O error")
+
     def test_close_waits_for_what_was_accepted(self) -> None:
         """A write accepted before close becomes durable."""
         d, late = self.store.write([PutSetting("a", "1")]), self.store.write([])

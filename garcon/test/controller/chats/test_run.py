@@ -203,14 +203,6 @@ class RunTests(ChatsTestCase):
         self.local.agents = []
         self.assertEqual(self.asked(operations.RUN_CHAT, body).body["status"], "duplicate")
 
-    def test_a_handoff_is_refused_clearly(self) -> None:
-        """Not built: nothing is changed."""
-        target = {"agentId": "other", "model": "m"}
-        handoff = {"expectedAgentOwnershipEpoch": "e", "target": target}
-        answer = self.run_chat(self.view, handoff=handoff)
-        self.assertEqual(answer.failure, (422, "OPERATION_UNSUPPORTED", False))
-        self.assertUntouched()
-
     def test_modes_must_be_the_agents(self) -> None:
         """Known ones that it does not have: 422."""
         for change in ({"permissionMode": "plan"}, {"thinkingMode": "max"}):

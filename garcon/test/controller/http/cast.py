@@ -28,6 +28,7 @@ from garcon.controller.http.identity import Identities
 from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
+from garcon.controller.metrics import Metrics
 from garcon.local.descriptors import new_capability
 from garcon.testing.inline_threads import InlinePool, InlineReactor
 from garcon.web.exchange import DoorLimits
@@ -113,8 +114,9 @@ class DoorCase(SynchronousTestCase):
             self.capability, disable_auth=self.disable_auth, holder=self.accounts.holder
         )
         health = Health(self.identities, lambda: ["stopping"] if self.stopping else [])
-        self.pages = Pages([health.page])
-        self.door = Door(self.reactor, self.handlers)
+        self.metrics = Metrics()
+        self.pages = Pages([health.page, self.metrics.page])
+        self.door = Door(self.reactor, self.handlers, observe=self.metrics.answered)
         self.lanes = Resource()
         self.site = self.make_site(self.lanes)
 
@@ -151,6 +153,7 @@ class DoorCase(SynchronousTestCase):
             sign_ins=self.accounts,
             proxies=TrustedProxies([parse_network("10.0.0.0/8")]),
             lane_resource=lanes,
+            refused=self.metrics.refused,
         )
         return BoundedSite(self.reactor, policy, self.door.answer, DoorLimits())
 

@@ -1,0 +1,362 @@
+"""Further input for the turn that runs (chats.md 3.12, 3.19, 5.11).
+
+A steer goes through three places, each in the order of arrival.  It waits until the turn's launch
+is over; it is admitted under the chat's lock, where its target is captured; and it is delivered
+outside of that lock, so that a stop never waits for an agent.  Its row is kept the moment its
+delivery is known, before anything that the agent says to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from attrs import define, field, frozen
+from msgspec import to_builtins
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
+from twisted.logger import Logger
+
+from garcon.contract.limits import INTERACTIVE_READ, INTERACTIVE_WAIT
+from garcon.contract.messages import Presentation
+from garcon.contract.queue_commands import EntrySteered, SteerAccepted, SteerChat, SteerEntry
+from garcon.contract.steering import Steer, Steered, SteerTarget
+from garcon.controller.chats import fields, steer_errors
+from garcon.controller.chats.admission import NewInput, is_repeated
+from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.lanes import Lanes
+from garcon.controller.chats.ledger import STEER, Record, failed_again, fingerprint
+from garcon.controller.chats.queues import at_least, entry_id, queued_content
+from garcon.controller.chats.run import stale_view
+from garcon.controller.chats.state import State, answer_to
+from garcon.controller.chats.steer_source import Direct, FromQueue, Source
+from garcon.controller.chats.steered import SteeredInput
+from garcon.controller.chats.turns import Turn
+from garcon.controller.handlers import Call
+from garcon.controller.transcripts import rows
+from garcon.errors import CallError, GarconError
+
+MENTIONS_WAIT = 2.0
+"""Seconds that reading the mentioned files may take; the text then goes as it is."""
+PLAIN = frozenset(
+    {"VALIDATION_FAILED", "IDEMPOTENCY_CONFLICT", "STALE_TRANSCRIPT_VIEW", "SESSION_NOT_FOUND"}
+)
+"""Refusals that say nothing of a delivery (chats.md 3.19)."""
+
+
+@frozen
+class _Wish:
+    """One steer whose fields are in order."""
+
+    chat_id: str
+    request_id: str
+    view_id: str
+    mark: bytes
+    source: Source
+    presentation: Presentation | None = None
+
+
+@define(eq=False)
+class _Taken:
+    """A steer that was admitted, or seen before; `settled` fires when its fate is known."""
+
+    record: Record
+    status: str
+    settled: Deferred[None] = field(factory=lambda: succeed(None))
+
+
+@define(eq=False)
+class _Delivery:
+    """An admitted steer on its way."""
+
+    chat: Chat
+    turn: Turn
+    record: Record
+    source: Source
+    target: SteerTarget
+    message_id: str
+    content: str
+    presentation: Presentation | None
+    resolved: Deferred[str]
+    has_begun: bool = False
+    settled: Deferred[None] = field(factory=Deferred)
+    """Fires for whoever asked; they may have given it up."""
+
+
+@define(eq=False)
+class Steering:
+    """Serves ``POST /chats/steer`` and ``POST /chats/queue/entries/steer``."""
+
+    _log: ClassVar[Logger] = Logger()
+
+    _state: State
+    _arrivals: Lanes
+    _deliveries: Lanes
+
+    async def steer(self, call: Call[Any, SteerChat]) -> SteerAccepted:
+        """Put an input into the turn that runs; answered when the agent has it."""
+        body = call.body
+        fields.no_answers_member(body)
+        request_id = fields.client_id(body.client_request_id, "clientRequestId")
+        message_id = fields.client_id(body.client_message_id, "clientMessageId")
+        view_id = fields.required(body.transcript_view_id, "transcriptViewId")
+        content = queued_content(body.content)
+        compared = {"transcriptViewId": view_id, "clientMessageId": message_id, "content": content}
+        wish = _Wish(
+            fields.chat_id(body.chat_id),
+            request_id,
+            view_id,
+            fingerprint(compared),
+            Direct(self._state, message_id, content),
+            fields.presentation(body.user_message_presentation),
+        )
+        record, status = await self._served(wish)
+        chat = self._state.registry.find(wish.chat_id)
+        parent = None if chat is None else chat.parent()
+        return SteerAccepted(**answer_to(record, status), parent_chat=parent)
+
+    async def steer_entry(self, call: Call[Any, SteerEntry]) -> EntrySteered:
+        """Put the queue's first message into the turn that runs."""
+        body = call.body
+        fields.no_answers_member(body)
+        view_id = fields.required(body.transcript_view_id, "transcriptViewId")
+        source = FromQueue(
+            self._state,
+            entry_id(body.entry_id),
+            at_least(body.expected_revision, 1, "expectedRevision"),
+            at_least(body.expected_reorder_revision, 0, "expectedReorderRevision"),
+        )
+        wish = _Wish(
+            fields.chat_id(body.chat_id),
+            fields.client_id(body.client_request_id, "clientRequestId"),
+            view_id,
+            fingerprint({"transcriptViewId": view_id, "source": source.compared()}),
+            source,
+        )
+        instance = self._state.server_instance_id
+        try:
+            record, status = await self._served(wish)
+        except GarconError as error:
+            if error.code in PLAIN and "deliveryOutcome" not in error.extra:
+                raise
+            error.extra.setdefault("deliveryOutcome", "not-sent")
+            error.extra["serverInstanceId"] = instance
+            if self._state.registry.find(wish.chat_id) is not None:
+                error.extra["control"] = to_builtins(self._state.control(wish.chat_id))
+            raise
+        steered: dict[str, Any] = answer_to(record, status)
+        if self._state.registry.find(wish.chat_id) is not None:
+            steered["control"] = self._state.control(wish.chat_id)
+        return EntrySteered(**steered, server_instance_id=instance)
+
+    async def _served(self, wish: _Wish) -> tuple[Record, str]:
+        taken = await self._arrivals.run(wish.chat_id, lambda: self._arrived(wish))
+        await taken.settled
+        if taken.record.error is not None:
+            raise failed_again(taken.record.error)
+        return taken.record, taken.status
+
+    # Admission
+
+    async def _arrived(self, wish: _Wish) -> _Taken:
+        """Wait for a launch that is under way, then for the chat."""
+        while True:
+            chat = self._state.registry.get(wish.chat_id)
+            if chat.turn is not None:
+                await chat.turn.launched()
+            taken = await self._state.lanes.run(wish.chat_id, lambda: self._taken(wish))
+            if taken is not None:
+                return taken
+
+    async def _taken(self, wish: _Wish) -> _Taken | None:
+        """Admit a steer, or None while another launch has begun."""
+        state = self._state
+        chat = state.registry.get(wish.chat_id)
+        if wish.view_id != chat.transcript.view_id:
+            raise stale_view()
+        record = state.ledger.replayed(STEER, chat.id, wish.request_id, wish.mark)
+        if record is not None:
+            return self._replayed(chat, record, wish.source)
+        if state.is_shutting_down:
+            raise steer_errors.stopping()
+        if chat.turn is not None and chat.turn.is_launching:
+            return None
+        self._deliveries.must_have_room(chat.id)
+        record = state.ledger.accept(STEER, chat.id, wish.request_id, wish.mark, state.now())
+        try:
+            delivery = await self._admitted(wish, chat, record)
+        except GarconError as error:
+            self._settle(record, error)
+            raise
+        except BaseException:
+            self._settle(record, steer_errors.not_delivered())
+            raise
+        if delivery is None:
+            self._settle(record, None)
+            return _Taken(record, "accepted")
+        # Whoever asked may give up; what was admitted is seen through all the same.
+        state.tasks.spawn("delivering a steer", self._see_through(delivery))
+        return _Taken(record, "accepted", delivery.settled)
+
+    def _replayed(self, chat: Chat, record: Record, source: Source) -> _Taken:
+        """One that is still under way has an unknown outcome for whoever repeats it, and for good
+        (chats.md 3.12).
+        """
+        if not record.is_terminal:
+            self._settle(record, source.concluded(chat, steer_errors.unknown()))
+        return _Taken(record, "duplicate")
+
+    async def _admitted(self, wish: _Wish, chat: Chat, record: Record) -> _Delivery | None:
+        """Capture what is to be steered; None for an input that is in the transcript already."""
+        message_id, content = wish.source.input(chat)
+        turn = _steerable(chat)
+        record.turn_id = turn.run_id
+        if await is_repeated(chat, NewInput(message_id, content), is_steer=True):
+            wish.source.consumed(chat)
+            return None
+        target = await self._captured(chat, turn)
+        if chat.turn is not turn:
+            raise steer_errors.unavailable()
+        _steerable(chat)
+        wish.source.begin(chat)
+        record.state = "running"
+        return _Delivery(
+            chat,
+            turn,
+            record,
+            wish.source,
+            target,
+            message_id,
+            content,
+            wish.presentation,
+            self._resolved(chat, content),
+        )
+
+    async def _captured(self, chat: Chat, turn: Turn) -> SteerTarget:
+        try:
+            runtime = self._state.executors.existing(chat.record.executor_id)
+            capture = await runtime.capture_steering(turn.run_id).addTimeout(
+                INTERACTIVE_READ, self._state.clock
+            )
+        except TimeoutError:
+            raise steer_errors.not_delivered("The executor did not answer in time.") from None
+        except GarconError as error:
+            raise steer_errors.not_delivered(error.text) from None
+        if capture.target is None:
+            raise steer_errors.of(capture.outcome, capture.text)
+        return capture.target
+
+    def _resolved(self, chat: Chat, content: str) -> Deferred[str]:
+        """Begin to read the files that a text mentions; fires with the text itself where that
+        fails or takes too long.
+        """
+        if "@" not in content:
+            return succeed(content)
+        try:
+            runtime = self._state.executors.existing(chat.record.executor_id)
+        except GarconError:
+            return succeed(content)
+        resolving = runtime.resolve_mentions(chat.record.project_path, content)
+        d: Deferred[str] = resolving.addTimeout(MENTIONS_WAIT, self._state.clock)
+        return d.addErrback(lambda _: content)
+
+    # Delivery
+
+    async def _see_through(self, delivery: _Delivery) -> None:
+        try:
+            await self._deliveries.run(delivery.chat.id, lambda: self._deliver(delivery))
+        finally:
+            if not delivery.has_begun:
+                # The controller stops, and its turn among the deliveries never came.
+                self._conclude(delivery, Steered(outcome="not-delivered"), None)
+
+    async def _deliver(self, delivery: _Delivery) -> None:
+        """Hand an admitted steer to the agent, and see to what becomes of it."""
+        delivery.has_begun = True
+        outcome, steered = Steered(outcome="not-delivered"), None
+        try:
+            content = await delivery.resolved
+            if delivery.turn.takes_no_more or self._state.is_shutting_down:
+                outcome = Steered(outcome=self._missed(delivery))
+            else:
+                steered, outcome = self._input(delivery), Steered(outcome="unknown")
+                outcome = await self._sent(delivery, steered, content)
+                if steered.is_kept:
+                    await delivery.turn.flushed()
+        finally:
+            self._conclude(delivery, outcome, steered)
+
+    def _missed(self, delivery: _Delivery) -> Any:
+        """The turn is over: another one, if there is one, is not the one that was meant."""
+        return "turn-unavailable" if delivery.chat.turn in (None, delivery.turn) else "turn-changed"
+
+    def _input(self, delivery: _Delivery) -> SteeredInput:
+        draft = rows.user_input(
+            delivery.record.accepted_at,
+            delivery.content,
+            [],
+            delivery.message_id,
+            delivery.presentation,
+            is_steer=True,
+        )
+        return SteeredInput(draft, delivery.content)
+
+    async def _sent(self, delivery: _Delivery, steered: SteeredInput, content: str) -> Steered:
+        turn = delivery.turn
+        steer = Steer(
+            target=delivery.target, client_message_id=delivery.message_id, content=content
+        )
+        outcome = Steered(outcome="unknown")
+        turn.steering(steered)
+        try:
+            outcome = await self._asked(delivery.chat, steer)
+        finally:
+            turn.steered(steered, is_kept=delivery.source.is_kept(outcome))
+        return outcome
+
+    async def _asked(self, chat: Chat, steer: Steer) -> Steered:
+        try:
+            runtime = self._state.executors.existing(chat.record.executor_id)
+            return await runtime.steer(steer).addTimeout(INTERACTIVE_WAIT, self._state.clock)
+        except CancelledError:
+            raise
+        except TimeoutError:
+            return Steered(outcome="unknown")
+        except CallError as error:
+            is_unknown = error.outcome == "unknown"
+            return Steered(outcome="unknown" if is_unknown else "not-delivered", text=error.text)
+        except GarconError as error:
+            return Steered(outcome="not-delivered", text=error.text)
+        except Exception:
+            self._log.failure("a steer of {run} went wrong", run=steer.target.run_id)
+            return Steered(outcome="unknown")
+
+    def _conclude(
+        self, delivery: _Delivery, outcome: Steered, steered: SteeredInput | None
+    ) -> None:
+        source, chat = delivery.source, delivery.chat
+        is_delivered = outcome.outcome == "delivered"
+        error: GarconError | None
+        if is_delivered and steered is not None and not steered.is_durable:
+            error = source.not_kept(chat)
+        elif is_delivered:
+            error = source.concluded(chat, None)
+        elif steered is not None and steered.is_kept and not source.is_kept(outcome):
+            # Its turn ended while it was on its way, and has kept it for the next one.
+            error = source.concluded(chat, steer_errors.unknown())
+        else:
+            error = source.concluded(chat, steer_errors.of(outcome.outcome, outcome.text))
+        if not delivery.record.is_terminal:
+            self._settle(delivery.record, error)
+        if not delivery.settled.called:
+            delivery.settled.callback(None)
+
+    def _settle(self, record: Record, error: GarconError | None) -> None:
+        record.error = error
+        self._state.ledger.settle(record, "finished" if error is None else "failed")
+
+
+def _steerable(chat: Chat) -> Turn:
+    """Return the turn that takes input now, or raise ``STEER_TURN_UNAVAILABLE`` (409)."""
+    turn = chat.turn
+    if turn is None or turn.takes_no_more:
+        raise steer_errors.unavailable()
+    return turn
