@@ -179,6 +179,28 @@ class WebSocketClient:
             expect(not is_compressed and size < 126, "a control frame like a message")
         return Frame(opcode, self._take(size, deadline), is_compressed)
 
+    def frames_now(self) -> list[Frame]:
+        """Return the frames that are there, after reading what can be read without waiting."""
+        self.connection.setblocking(False)
+        try:
+            while data := self.connection.recv(1 << 18):
+                self.received += len(data)
+                self._data += data
+        except BlockingIOError:
+            pass
+        found = []
+        while self._has_frame():
+            found.append(self.frame())
+        return found
+
+    def _has_frame(self) -> bool:
+        data = self._data
+        if len(data) < 2:
+            return False
+        more = {126: 2, 127: 8}.get(data[1] & 0x7F, 0)
+        size = int.from_bytes(data[2 : 2 + more], "big") if more else data[1] & 0x7F
+        return len(data) >= 2 + more + size
+
     def message(self, seconds: float = WAIT) -> bytes:
         """Return the next message, inflated; pings are answered on the way."""
         deadline = time.monotonic() + seconds
