@@ -18,7 +18,7 @@ from garcon.cli.failures import (
     failure_of,
 )
 from garcon.cli.inputs import optional
-from garcon.contract.routes import AUTH_LOGIN, AUTH_LOGOUT, AUTH_STATUS, AUTH_USER
+from garcon.contract.routes import AUTH_LOGIN, AUTH_LOGOUT, AUTH_REGISTER, AUTH_STATUS, AUTH_USER
 from garcon.errors import GarconError, StartupError
 from garcon.local.tokens import SavedToken, is_token, read_token, remove_token, save_token
 
@@ -110,7 +110,7 @@ def _account(client: GarconClient) -> str:
         raise CommandFailure(
             AUTHENTICATION,
             "this controller has no account yet: make it in the browser, or with"
-            f" POST {client.endpoint.origin}/api/v1/auth/register",
+            f" POST {client.endpoint.origin}{AUTH_REGISTER.path}",
             OPERATIONAL,
         )
     user = client.call(AUTH_USER).get("user")
