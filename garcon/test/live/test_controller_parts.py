@@ -49,7 +49,10 @@ class ComposedTestCase(TestCase):
     def compose(self, kind: type[Controller] = Controller) -> Controller:
         """Return a controller that holds its leases and is not started."""
         held = [Lease.acquire(path) for path in self.leases]
-        return kind(self.reactor, self.config, lambda credentials: (), held)
+        controller = kind(self.reactor, self.config, lambda credentials: (), held)
+        # A test that fails on its way must not leave a thread that keeps the process from ending.
+        self.addCleanup(controller.store.close)
+        return controller
 
 
 class Raising:
