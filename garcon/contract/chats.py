@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType, field
 
@@ -13,6 +13,9 @@ from garcon.contract.messages import ChatMessage, PermissionRequest
 from garcon.contract.queues import ExecutionControl
 
 Phase = Literal["running", "stopping", "reconnecting"]
+
+M = TypeVar("M")
+"""How a page has its messages: as its readers take them apart, or as JSON that was made before."""
 
 
 class _Body(Struct, frozen=True, rename="camel", kw_only=True):
@@ -221,13 +224,13 @@ class HistoryDegraded(_Body, frozen=True, kw_only=True):
     retryable: bool
 
 
-class History(_Body, frozen=True, kw_only=True):
+class HistoryOf(_Body, Generic[M], frozen=True, kw_only=True):
     """chats.md 4.9, complete."""
 
     history_state: HistoryComplete
     chat_id: str
     transcript_view_id: str
-    messages: list[TranscriptMessage]
+    messages: list[M]
     last_ordinal: int
     page_oldest_ordinal: int
     page_newest_ordinal: int
@@ -235,6 +238,10 @@ class History(_Body, frozen=True, kw_only=True):
     has_more: bool
     resend_candidates: list[ResendCandidate]
     limit: int
+
+
+class History(HistoryOf[TranscriptMessage], frozen=True, kw_only=True):
+    """chats.md 4.9, complete."""
 
 
 class UnavailableHistory(_Body, frozen=True, kw_only=True):
@@ -298,15 +305,19 @@ class TranscriptNotRequested(_Body, frozen=True, kw_only=True):
     availability: Literal["not-requested"] = "not-requested"
 
 
-class TranscriptAvailable(_Body, frozen=True, kw_only=True):
+class AvailableOf(_Body, Generic[M], frozen=True, kw_only=True):
     availability: Literal["available"] = "available"
     transcript_view_id: str
-    messages: list[TranscriptMessage]
+    messages: list[M]
     last_ordinal: int
     page_oldest_ordinal: int
     page_newest_ordinal: int
     next_before_ordinal: int | None
     has_more: bool
+
+
+class TranscriptAvailable(AvailableOf[TranscriptMessage], frozen=True, kw_only=True):
+    pass
 
 
 class TranscriptUnavailable(_Body, frozen=True, kw_only=True):

@@ -11,19 +11,21 @@ from msgspec import structs
 from twisted.internet.defer import Deferred
 
 from garcon.contract.chats import (
+    AvailableOf,
     ChatSnapshot,
-    History,
     HistoryComplete,
     HistoryDegraded,
+    HistoryOf,
     MessagesQuery,
     ReceiptQuery,
+    ResendCandidate,
     SnapshotQuery,
-    TranscriptAvailable,
     TranscriptNotRequested,
     TranscriptUnavailable,
     TurnReceipt,
     UnavailableHistory,
 )
+from garcon.contract.events import ShownRow
 from garcon.contract.limits import PAGE_ROWS
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
@@ -31,7 +33,6 @@ from garcon.controller.chats.registry import snapshot_chat
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call
-from garcon.controller.transcripts.resend import Candidate
 from garcon.errors import validation
 from garcon.store.interfaces import Damaged
 
@@ -46,7 +47,9 @@ class Readings:
 
     _state: State
 
-    async def messages(self, call: Call[MessagesQuery, None]) -> History | UnavailableHistory:
+    async def messages(
+        self, call: Call[MessagesQuery, None]
+    ) -> HistoryOf[ShownRow] | UnavailableHistory:
         """Read one page of messages, or say why they cannot be read."""
         query = call.query
         chat_id = fields.required(query.chat_id, "chatId")
@@ -64,13 +67,13 @@ class Readings:
             raise stale_view()
         try:
             page = await self._read(chat, chat.transcript.page(limit, before))
-            unanswered: list[Candidate] = []
+            candidates: list[ResendCandidate] = []
             if chat.turn is None:
-                unanswered = await self._read(chat, chat.transcript.unanswered())
+                candidates = await self._read(chat, chat.transcript.resend_candidates())
         except Damaged as damage:
             degraded = HistoryDegraded(error_code=damage.code, retryable=False)
             return UnavailableHistory(history_state=degraded, chat_id=chat_id)
-        return History(
+        return HistoryOf(
             history_state=HistoryComplete(),
             chat_id=chat_id,
             transcript_view_id=view_id,
@@ -81,7 +84,7 @@ class Readings:
             next_before_ordinal=page.next_before,
             has_more=page.next_before is not None,
             # A turn may have begun while the rows were read.
-            resend_candidates=[] if chat.turn is not None else [one.shown() for one in unanswered],
+            resend_candidates=[] if chat.turn is not None else candidates,
             limit=limit,
         )
 
@@ -129,7 +132,7 @@ class Readings:
 
     async def _newest(
         self, chat: Chat, limit: int
-    ) -> TranscriptNotRequested | TranscriptAvailable | TranscriptUnavailable:
+    ) -> TranscriptNotRequested | AvailableOf[ShownRow] | TranscriptUnavailable:
         if limit == 0:
             return TranscriptNotRequested()
         try:
@@ -138,7 +141,7 @@ class Readings:
             return TranscriptUnavailable(
                 error_code=damage.code, retryable=False, message=damage.text
             )
-        return TranscriptAvailable(
+        return AvailableOf(
             transcript_view_id=chat.transcript.view_id,
             messages=page.messages,
             last_ordinal=page.last_ordinal,

@@ -198,11 +198,12 @@ class Reloading:
     def _newest(self, chat: Chat, rows: tuple[Row, ...]) -> Reloaded:
         wanted = span(len(rows), PAGE_ROWS)
         page = rows[wanted.first - 1 : wanted.last]
-        messages = [one for row in page if (one := displayed(row)) is not None]
+        view_id = chat.transcript.view_id
+        messages = [one for row in page if (one := displayed(view_id, row)) is not None]
         return Reloaded(
             client_request_id=self._request.request_id,
             chat_id=chat.id,
-            transcript_view_id=chat.transcript.view_id,
+            transcript_view_id=view_id,
             messages=messages,
             last_ordinal=len(rows),
             page_oldest_ordinal=messages[0].ordinal if messages else 0,

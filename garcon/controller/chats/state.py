@@ -125,7 +125,7 @@ class State:
         candidates: list[ResendCandidate] = []
         if chat is not None and self.phase(chat) is None:
             candidates = chat.transcript.resend_candidates_now
-        for part in batches(rows):
+        for part in batches(view_id, rows):
             self.publish(
                 ChatMessages(
                     chat_id=chat_id,

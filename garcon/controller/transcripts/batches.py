@@ -19,8 +19,9 @@ BATCH_BYTES = MIB
 
 @define
 class Batch:
-    """Rows `first` to `last`: those that show something, and the turn that ends with them."""
+    """Rows `first` to `last` of a view: what they show, and the turn that ends with them."""
 
+    view_id: str
     first: int
     last: int
     shown: list[ShownRow] = field(factory=list)
@@ -46,20 +47,20 @@ class Batch:
         self._size += len(row.payload)
         self._has_input = self._has_input or row.kind == "user-input"
         self.turn_id = ended_turn(row) or self.turn_id
-        message = displayed(row)
+        message = displayed(self.view_id, row)
         if message is not None:
             self.shown.append(message)
 
 
-def batches(rows: Sequence[Row]) -> Iterator[Batch]:
-    """Part the rows of a commit."""
+def batches(view_id: str, rows: Sequence[Row]) -> Iterator[Batch]:
+    """Part the rows of a commit of a view."""
     batch: Batch | None = None
     for row in rows:
         if batch is not None and not batch.takes(row):
             yield batch
             batch = None
         if batch is None:
-            batch = Batch(row.ordinal, row.ordinal)
+            batch = Batch(view_id, row.ordinal, row.ordinal)
         batch.add(row)
     if batch is not None:
         yield batch

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from garcon.contract.chats import TranscriptMessage
+from garcon.contract.events import ShownRow
 
 
 @frozen
@@ -20,9 +20,9 @@ class Span:
 
 @frozen
 class Page:
-    """One page as its readers get it."""
+    """One page as its readers get it: its messages are JSON, as they are stored."""
 
-    messages: list[TranscriptMessage]
+    messages: list[ShownRow]
     last_ordinal: int
     page_oldest: int
     page_newest: int

@@ -45,14 +45,14 @@ class Stretch:
     end: int
 
 
-async def stretch(read: Read, after: int, through: int) -> Stretch:
+async def stretch(view_id: str, read: Read, after: int, through: int) -> Stretch:
     """Read what a page may hold of the rows behind `after`; fails as `read` does."""
     last = min(through, after + PAGE_ORDINALS)
     shown: list[ShownRow] = []
     end, size = after, 0
     while end < last and size <= PAGE_BYTES:
         rows = await read(end + 1, last, PAGE_BYTES - size)
-        found = [one for row in rows if (one := displayed(row)) is not None]
+        found = [one for row in rows if (one := displayed(view_id, row)) is not None]
         shown += found
         size += sum(_size(one) for one in found)
         end = rows[-1].ordinal

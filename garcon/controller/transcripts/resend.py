@@ -25,10 +25,6 @@ class Candidate:
     content: str
     images: tuple[Image, ...] = ()
 
-    def shown(self) -> ResendCandidate:
-        names = [image.name or UNNAMED for image in self.images]
-        return ResendCandidate(ordinal=self.ordinal, content=self.content, attachment_names=names)
-
 
 @frozen
 class Prompt:

@@ -7,14 +7,12 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
-from garcon.contract.chats import TranscriptMessage
 from garcon.contract.events import ShownRow
 from garcon.contract.messages import (
     AgentSwitch,
     AssistantMessage,
-    ChatMessage,
     ErrorMessage,
     Image,
     PermissionCancelled,
@@ -33,7 +31,6 @@ from garcon.store.interfaces import Damaged
 from garcon.store.records import Row, RowKind
 
 _encode = msgspec.json.Encoder().encode
-_decode_message = msgspec.json.Decoder(ChatMessage).decode
 _decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
 ERROR = b'{"type":"error"'
 _ASSISTANT = b'{"type":"assistant-message"'
@@ -79,6 +76,17 @@ class _Unreadable(Struct, frozen=True, rename="camel", kw_only=True):
     content: str
     detail: RowDetail
     title: Any = UNSET
+
+
+class _Wish(Struct):
+    """How an input asks to be shown."""
+
+    presentation: Presentation | UnsetType = UNSET
+
+
+_decode_wish = msgspec.json.Decoder(_Wish).decode
+_PRESENTATION = b'"presentation":'
+_NOTICE = Style(style="notice")
 
 
 class Session(Struct, frozen=True, rename="camel"):
@@ -173,21 +181,6 @@ def permission_cancelled(at: str, occurrence_id: str) -> Draft:
     return Draft("permission-cancelled", at, _encode(message))
 
 
-def shown(view_id: str, row: Row) -> TranscriptMessage | None:
-    """Return what a row shows, or None for a hidden one; an illegible one is `Damaged`."""
-    if row.kind in ("session", "run-ended"):
-        return None
-    if row.kind == "user-input":
-        return TranscriptMessage(ordinal=row.ordinal, message=_user_message(input_of(view_id, row)))
-    placed = chat_row_message(view_id, row)
-    if placed is not None:
-        return TranscriptMessage(ordinal=row.ordinal, message=placed)
-    try:
-        return TranscriptMessage(ordinal=row.ordinal, message=_decode_message(row.payload))
-    except msgspec.DecodeError as error:
-        raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
-
-
 def chat_row_message(view_id: str, row: Row) -> ErrorMessage | TranscriptNotice | None:
     """Return what a chat row shows, None for any other row; with an unreadable presentation it is
     an expanded notice.
@@ -197,7 +190,10 @@ def chat_row_message(view_id: str, row: Row) -> ErrorMessage | TranscriptNotice 
     try:
         return _decode_notice(row.payload)
     except msgspec.DecodeError:
-        pass
+        return _as_notice(view_id, row)
+
+
+def _as_notice(view_id: str, row: Row) -> TranscriptNotice:
     try:
         stored = msgspec.json.decode(row.payload, type=_Unreadable)
     except msgspec.DecodeError as error:
@@ -207,17 +203,43 @@ def chat_row_message(view_id: str, row: Row) -> ErrorMessage | TranscriptNotice 
         content=stored.content,
         detail=stored.detail,
         title=stored.title if isinstance(stored.title, str) else UNSET,
-        presentation=Style(style="notice"),
+        presentation=_NOTICE,
         body_disclosure="expanded",
         format="plain",
     )
 
 
-def displayed(row: Row) -> ShownRow | None:
-    """Return what a row of our own making shows, as it is stored, or None for a hidden one."""
+def displayed(view_id: str, row: Row) -> ShownRow | None:
+    """Return what a row shows, as it is stored, or None for a hidden one.
+
+    Only what asks to be shown in a way nobody knows is made anew, as an expanded notice; where that
+    cannot be done it is `Damaged`.
+    """
     if row.kind in ("session", "run-ended"):
         return None
-    return ShownRow(row.ordinal, msgspec.Raw(row.payload))
+    payload = row.payload
+    if row.kind == "user-input" and _PRESENTATION in payload:
+        payload = _legible_input(view_id, row)
+    elif row.kind == "notice" and row.client_message_id is not None:
+        payload = _legible_chat_row(view_id, row)
+    return ShownRow(row.ordinal, msgspec.Raw(payload))
+
+
+def _legible_input(view_id: str, row: Row) -> bytes:
+    try:
+        _decode_wish(row.payload)
+        return row.payload
+    except msgspec.DecodeError:
+        stored = input_of(view_id, row)
+    return _encode(structs.replace(stored, presentation=Presentation(presentation=_NOTICE)))
+
+
+def _legible_chat_row(view_id: str, row: Row) -> bytes:
+    try:
+        _decode_notice(row.payload)
+        return row.payload
+    except msgspec.DecodeError:
+        return _encode(_as_notice(view_id, row))
 
 
 def ended_turn(row: Row) -> str | None:
@@ -233,25 +255,6 @@ def input_of(view_id: str, row: Row) -> Input:
         return msgspec.json.decode(row.payload, type=Input)
     except msgspec.DecodeError as error:
         raise Damaged(view_id, f"row {row.ordinal} is illegible") from error
-
-
-def _user_message(stored: Input) -> UserMessage:
-    return UserMessage(
-        timestamp=stored.timestamp,
-        content=stored.content,
-        images=stored.images,
-        metadata=stored.metadata,
-        presentation=UNSET if stored.presentation is UNSET else _legible(stored.presentation),
-        steer=stored.steer,
-    )
-
-
-def _legible(presentation: Any) -> Presentation:
-    """Read a stored presentation; an unreadable one is ``notice``, ``expanded``."""
-    try:
-        return msgspec.convert(presentation, Presentation)
-    except msgspec.ValidationError:
-        return Presentation(presentation=Style(style="notice"))
 
 
 def answers_input(row: Row | Draft) -> bool:

@@ -8,7 +8,8 @@ everything that came meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, fail
@@ -21,7 +22,7 @@ from garcon.controller.transcripts.conversation import conversation
 from garcon.controller.transcripts.pages import Page, span
 from garcon.controller.transcripts.replay import Stretch
 from garcon.controller.transcripts.resend import Candidate
-from garcon.controller.transcripts.rows import Draft, Input, input_of, preview_of, shown
+from garcon.controller.transcripts.rows import Draft, Input, displayed, input_of, preview_of
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
 from garcon.store.interfaces import Damaged, IStore
@@ -104,12 +105,9 @@ class Transcript:
         last_ordinal = self.last_ordinal
         wanted = span(last_ordinal, limit, before)
         rows = await self._rows(wanted.first, wanted.last)
-        try:
-            shown_rows = [shown(self.view_id, row) for row in rows]
-        except Damaged as damage:
-            self.fenced = damage
-            raise
-        messages = [message for message in shown_rows if message is not None]
+        with self._fencing():
+            found = [displayed(self.view_id, row) for row in rows]
+        messages = [shown for shown in found if shown is not None]
         oldest = messages[0].ordinal if messages else 0
         return Page(messages, last_ordinal, oldest, wanted.last, wanted.next_before)
 
@@ -136,21 +134,19 @@ class Transcript:
     async def stretch(self, after: int, through: int) -> Stretch:
         """Read what a page of a replay may hold; fails with `Damaged`."""
         self._must_be_sound()
-        return await replay.stretch(self.raw, after, through)
+        with self._fencing():
+            return await replay.stretch(self.view_id, self.raw, after, through)
 
     @returns_deferred
     async def conversation(self, without: Collection[int] = ()) -> list[HistoryMessage]:
         """Read what was said so far, for an agent that has to be told; fails with `Damaged`."""
-        try:
+        with self._fencing():
             return await conversation(
                 lambda first, last: Deferred.fromCoroutine(self._rows(first, last)),
                 self.view_id,
                 self.last_ordinal,
                 without,
             )
-        except Damaged as damage:
-            self.fenced = damage
-            raise
 
     @returns_deferred
     async def activity(self, through: int) -> tuple[str | None, str]:
@@ -174,11 +170,8 @@ class Transcript:
     async def find(self, client_message_id: str) -> Row | None:
         """Return the row that has this message identity in the view; fails with `Damaged`."""
         self._must_be_sound()
-        try:
+        with self._fencing():
             return await self._store.find_message(self.view_id, client_message_id)
-        except Damaged as damage:
-            self.fenced = damage
-            raise
 
     def input_of(self, row: Row) -> Input:
         """Return the input that a ``user-input`` row holds; raises `Damaged`."""
@@ -205,11 +198,8 @@ class Transcript:
         return found
 
     def _candidate(self, row: Row) -> ResendCandidate:
-        try:
+        with self._fencing():
             return resend.shown_candidate(self.view_id, row)
-        except Damaged as damage:
-            self.fenced = damage
-            raise
 
     @returns_deferred
     async def raw(self, first: int, last: int, most_bytes: int) -> list[Row]:
@@ -220,15 +210,18 @@ class Transcript:
         self._must_be_sound()
         if first > last:
             return []
-        try:
+        with self._fencing():
             return await self._store.read_rows(self.view_id, first, last, most_bytes)
-        except Damaged as damage:
-            self.fenced = damage
-            raise
 
     def _input(self, row: Row) -> Input:
-        try:
+        with self._fencing():
             return input_of(self.view_id, row)
+
+    @contextmanager
+    def _fencing(self) -> Iterator[None]:
+        """Remember the damage that is met inside."""
+        try:
+            yield
         except Damaged as damage:
             self.fenced = damage
             raise

@@ -9,7 +9,7 @@ import msgspec
 from garcon.contract import operations
 from garcon.contract.events import ChatMessages
 from garcon.contract.limits import ROW_BYTES, ROW_TITLE_CHARACTERS
-from garcon.controller.transcripts.rows import shown
+from garcon.controller.transcripts.rows import displayed
 from garcon.store.interfaces import Damaged
 from garcon.store.records import AppendRows, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase, Said
@@ -297,9 +297,10 @@ class PresentationTests(RowsCase):
             "format": "html",
         }
         row = Row(5, "notice", "2026-01-02T03:04:05.000Z", msgspec.json.encode(stored), "m-odd")
-        found = msgspec.to_builtins(shown("view", row))
+        found = displayed("view", row)
+        assert found is not None
         self.assertEqual(
-            found["message"],
+            msgspec.json.decode(found.message),
             stored
             | {
                 "type": "transcript-notice",
@@ -309,7 +310,7 @@ class PresentationTests(RowsCase):
             },
         )
         broken = Row(5, "notice", row.at, b'{"type":"error"}', "m-odd")
-        self.assertRaises(Damaged, shown, "view", broken)
+        self.assertRaises(Damaged, displayed, "view", broken)
         self.successResultOf(self.store.write([AppendRows(self.view, (row,))]))
         self.restart()
         self.assertEqual(self.kinds()[-1], (5, "transcript-notice", "look"))

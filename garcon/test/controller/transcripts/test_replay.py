@@ -57,7 +57,7 @@ class Replay(SynchronousTestCase):
     def page(self, after: int, through: int | None = None, padding: str = "") -> Page:
         """Read one page."""
         through = len(self.rows) if through is None else through
-        work = replay.stretch(self.read, after, through)
+        work = replay.stretch("v", self.read, after, through)
         stretch: Stretch = self.successResultOf(Deferred.fromCoroutine(work))
 
         def render(messages: list[ShownRow], end: int) -> Page:
@@ -204,7 +204,7 @@ class Batches(SynchronousTestCase):
 
     def parts(self, *drafts: Draft, first: int = 1) -> list[Batch]:
         """Part them."""
-        return list(batches([draft.placed(first + n) for n, draft in enumerate(drafts)]))
+        return list(batches("v", [draft.placed(first + n) for n, draft in enumerate(drafts)]))
 
     def spans(self, parts: list[Batch]) -> list[tuple[int, int]]:
         """First and last of each."""

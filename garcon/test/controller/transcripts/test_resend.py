@@ -113,8 +113,3 @@ class ComposeTests(SynchronousTestCase):
         first, second = Image("data:,1"), Image("data:,2")
         prompt = resend.compose([Candidate(1, "", (first,))], "b", [second])
         self.assertEqual((prompt.text, prompt.images), ("b", (first, second)))
-
-    def test_a_candidate_names_its_attachments(self) -> None:
-        """Unnamed ones are called attachment."""
-        one = Candidate(4, "a", (Image("data:,1", "x.png"), Image("data:,2")))
-        self.assertEqual(one.shown().attachment_names, ["x.png", "attachment"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
+from msgspec import structs
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.contract.messages import Image, Presentation, Style, UserMessage
+from garcon.contract.messages import ChatMessage, Image, Style
 from garcon.controller.transcripts import rows
+from garcon.controller.transcripts.chat_rows import ChatRow, chat_row
 from garcon.controller.transcripts.rows import Draft
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.store.interfaces import Damaged, NotStored
@@ -48,13 +51,61 @@ class TranscriptTests(TranscriptCase):
         self.assertEqual(self.transcript.last_ordinal, 4)
         self.assertEqual(self.ordinals(), [1, 3])
 
+    def messages(self) -> list[bytes]:
+        page = self.successResultOf(self.transcript.page(200))
+        return [bytes(one.message) for one in page.messages]
+
+    def test_a_page_is_made_of_what_is_stored(self) -> None:
+        """Byte by byte, whatever kind of row it is and however it asks to be shown."""
+        images = [Image(data="data:,1", name="x")]
+        loud = {"presentation": {"style": "info"}, "title": "t", "bodyDisclosure": "collapsed"}
+        styled = ChatRow(Style("info"), "row", "t", "collapsed", "markdown", is_styled=True)
+        drafts = [
+            rows.user_input(AT, '"presentation":', images, "m", is_steer=True),
+            rows.user_input(AT, "b", [], "n", loud),
+            chat_row(AT, "o", styled),
+            chat_row(AT, "p", ChatRow(Style("error"), "no")),
+            rows.notice(AT, "lost"),
+            said(),
+        ]
+        self.append(*drafts)
+        self.assertEqual(self.messages(), [draft.payload for draft in drafts])
+        for message in self.messages():
+            msgspec.json.decode(message, type=ChatMessage)
+
     def test_an_unreadable_presentation_reads_as_a_notice(self) -> None:
-        """Expanded, and the rest of the row is what it was."""
-        self.append(rows.user_input(AT, "a", [], "m", {"presentation": {"style": "loud"}}))
-        [one] = self.successResultOf(self.transcript.page(1)).messages
-        assert isinstance(one.message, UserMessage)
-        self.assertEqual(one.message.content, "a")
-        self.assertEqual(one.message.presentation, Presentation(presentation=Style("notice")))
+        """Expanded, and the rest of the row is what it was (decisions.md 29)."""
+        images = [Image(data="data:,1", name="x")]
+        for n, wish in enumerate(
+            (
+                {"presentation": {"style": "loud"}},
+                {"presentation": {"style": "notice"}, "shade": 1},
+                "loud",
+                None,
+            )
+        ):
+            draft = rows.user_input(AT, "a", images, f"m{n}", is_steer=True)
+            stored = msgspec.json.decode(draft.payload) | {"presentation": wish}
+            self.append(structs.replace(draft, payload=msgspec.json.encode(stored)))
+            whole = {"presentation": {"style": "notice"}, "bodyDisclosure": "expanded"}
+            self.assertEqual(
+                msgspec.json.decode(self.messages()[-1]), stored | {"presentation": whole}
+            )
+
+    def test_an_unreadable_chat_row_reads_as_a_notice(self) -> None:
+        """Expanded and plain, with the title that it has (decisions.md 29)."""
+        styled = ChatRow(Style("error"), "row", "t", "collapsed", "markdown", is_styled=True)
+        for n, wish in enumerate(
+            ({"presentation": {"style": "loud"}}, {"format": "html"}, {"bodyDisclosure": 1})
+        ):
+            draft = chat_row(AT, f"m{n}", styled)
+            stored = msgspec.json.decode(draft.payload) | wish
+            self.append(structs.replace(draft, payload=msgspec.json.encode(stored)))
+            plain = {"type": "transcript-notice", "format": "plain", "bodyDisclosure": "expanded"}
+            self.assertEqual(
+                msgspec.json.decode(self.messages()[-1]),
+                stored | plain | {"presentation": {"style": "notice"}},
+            )
 
     def test_a_page_covers_raw_rows(self) -> None:
         """A page of two raw rows may show one message or none; the cursor goes on."""
@@ -107,11 +158,6 @@ class TranscriptTests(TranscriptCase):
         self.failureResultOf(self.transcript.page(3), Damaged)
         self.failureResultOf(self.transcript.page(1), Damaged)
         self.failureResultOf(self.transcript.find("a"), Damaged)
-
-    def test_an_illegible_row_is_damage(self) -> None:
-        """Sound bytes that are no message fence as well."""
-        self.append(Draft("provider-row", AT, b'{"type":"no-such-message"}'))
-        self.failureResultOf(self.transcript.page(1), Damaged)
 
 
 class CandidatesNow(TranscriptCase):
