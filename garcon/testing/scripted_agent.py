@@ -14,6 +14,8 @@ and the prompt.
     fail TEXT       end the turn with an error
     exit STATUS     end the process
 
+Input that is steered into a turn is taken up at the turn's end, as a prompt would be.
+
 Only the standard library, and little of it: a turn must not wait for imports.
 """
 
@@ -93,13 +95,26 @@ class Session:
         self._command: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._counter = 0
+        self._takes_more = False
+        self._steered: list[str] = []
 
     # -- from the reading thread
 
     def prompt(self, prompt_id: Any, text: str) -> None:
         """Run a turn in a thread of its own."""
         self._cancelled.clear()
+        with self._lock:
+            self._takes_more = True
+            self._steered.clear()
         threading.Thread(target=self._turn, args=(prompt_id, text), daemon=True).start()
+
+    def steer(self, text: str) -> str:
+        """Take further input for the turn that runs; returns what became of it."""
+        with self._lock:
+            if not self._takes_more or self._cancelled.is_set():
+                return "turn-unavailable"
+            self._steered.append(text)
+            return "delivered"
 
     def cancel(self) -> None:
         """End the turn at once, and the command it runs."""
@@ -120,13 +135,10 @@ class Session:
 
     def _turn(self, prompt_id: Any, text: str) -> None:
         try:
-            program = parse(text)
-            if program is None:
-                self._say(f"You said: {text}")
-            else:
-                for name, argument in program:
-                    self._check()
-                    getattr(self, f"_do_{name}")(argument)
+            more: str | None = text
+            while more is not None:
+                self._do(more)
+                more = self._next()
             answer: dict[str, Any] = {"result": {"stopReason": "end_turn"}}
         except Cancelled:
             answer = {"result": {"stopReason": "cancelled"}}
@@ -134,7 +146,25 @@ class Session:
             answer = {"error": {"code": -32000, "message": str(failure)}}
         except Exception as error:
             answer = {"error": {"code": -32603, "message": f"Internal error: {error!r}"}}
+        with self._lock:
+            self._takes_more = False
         self._wire.send({"id": prompt_id, **answer})
+
+    def _do(self, text: str) -> None:
+        program = parse(text)
+        if program is None:
+            self._say(f"You said: {text}")
+            return
+        for name, argument in program:
+            self._check()
+            getattr(self, f"_do_{name}")(argument)
+
+    def _next(self) -> str | None:
+        """Return what was steered meanwhile; after None nothing more is taken."""
+        self._check()
+        with self._lock:
+            self._takes_more = bool(self._steered)
+            return self._steered.pop(0) if self._steered else None
 
     def _check(self) -> None:
         if self._cancelled.is_set():
@@ -317,6 +347,7 @@ class Agent:
             "session/load": self._load,
             "session/prompt": self._prompt,
             "session/cancel": self._cancel,
+            "_garcon/steer": self._steer,
         }
 
     def serve(self) -> None:
@@ -353,7 +384,11 @@ class Agent:
     def _initialize(self, request_id: Any, params: dict[str, Any]) -> dict[str, Any]:
         return {
             "protocolVersion": 1,
-            "agentCapabilities": {"loadSession": True, "promptCapabilities": {"image": False}},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": False},
+                "_meta": {"garcon": {"steer": True}},
+            },
             "agentInfo": {"name": "scripted", "title": "Scripted", "version": "1"},
         }
 
@@ -376,15 +411,24 @@ class Agent:
             error = {"code": -32602, "message": "Unknown session"}
             self._wire.send({"id": request_id, "error": error})
             return
-        parts = [part for part in params.get("prompt") or [] if isinstance(part, dict)]
-        # What stands before the last text tells of a conversation that went on elsewhere.
-        texts = [str(part["text"]) for part in parts if "text" in part]
-        session.prompt(request_id, texts[-1] if texts else "")
+        session.prompt(request_id, _text(params))
+
+    def _steer(self, request_id: Any, params: dict[str, Any]) -> dict[str, Any]:
+        session = self._sessions.get(str(params.get("sessionId")))
+        outcome = "turn-unavailable" if session is None else session.steer(_text(params))
+        return {"outcome": outcome}
 
     def _cancel(self, request_id: Any, params: dict[str, Any]) -> None:
         session = self._sessions.get(str(params.get("sessionId")))
         if session is not None:
             session.cancel()
+
+
+def _text(params: dict[str, Any]) -> str:
+    """Return what is to be done; what stands before it tells of a conversation elsewhere."""
+    parts = [part for part in params.get("prompt") or [] if isinstance(part, dict)]
+    texts = [str(part["text"]) for part in parts if "text" in part]
+    return texts[-1] if texts else ""
 
 
 def main() -> None:

@@ -43,6 +43,7 @@ class AcpManifest:
     environment: Mapping[str, str] = Factory(dict)
     modes: Mapping[str, str] = Factory(dict)
     supports_images: bool = False
+    supports_steering: bool = False
 
 
 @implementer(IAgent)
@@ -66,6 +67,7 @@ class AcpAgent:
                 label=manifest.label,
                 description=manifest.description,
                 supports_images=manifest.supports_images,
+                supports_steering=manifest.supports_steering,
                 supports_update_project_path=False,
                 supported_permission_modes=list(PERMISSION_MODES),
                 supported_thinking_modes=list(THINKING_MODES),
@@ -106,4 +108,5 @@ def scripted_manifest(python: str, environment: Mapping[str, str]) -> AcpManifes
         command=[python, "-P", "-m", "garcon.testing.scripted_agent"],
         models=[Model(value="scripted", label="Scripted")],
         environment=variables,
+        supports_steering=True,
     )

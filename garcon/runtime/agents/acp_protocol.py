@@ -24,14 +24,17 @@ from garcon.contract.runs import (
     RunFailure,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.contract.version import VERSION
+from garcon.runtime.agents import acp_steering
 from garcon.runtime.agents.acp_choices import THOUGHT_LEVEL, Choices
 from garcon.runtime.agents.acp_tools import EDITING_KINDS, ToolCall
-from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
+from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send, SteerSettled
 from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
 
 METHOD_NOT_FOUND = -32601
+_STEER = "steer:"
 _ALLOW = ("allow_once", "allow_always")
 _ALLOW_ALWAYS = ("allow_always", "allow_once")
 _REJECT = ("reject_once", "reject_always")
@@ -59,6 +62,7 @@ class AcpConversation:
     _session_id: str = ""
     _can_load: bool = False
     _takes_images: bool = False
+    _can_be_steered: bool = False
     _choices: Choices = field(factory=Choices)
     _next_id: int = 0
     _calls: dict[int, str] = field(factory=dict)
@@ -94,6 +98,7 @@ class AcpConversation:
         capabilities = _object(result.get("agentCapabilities"))
         self._can_load = capabilities.get("loadSession") is True
         self._takes_images = _object(capabilities.get("promptCapabilities")).get("image") is True
+        self._can_be_steered = acp_steering.is_offered(capabilities)
         place = {"cwd": self._directory, "mcpServers": []}
         if self._resume is not None and self._can_load:
             self._session_id = self._resume
@@ -161,6 +166,25 @@ class AcpConversation:
             outputs.extend(self._end("interrupted", None, stamp))
         return outputs
 
+    def capture_steering(self) -> SteerCapture:
+        if not self._can_be_steered:
+            return SteerCapture(outcome="unsupported")
+        if self._launch is None or self._interrupting:
+            return SteerCapture(outcome="turn-unavailable")
+        target = SteerTarget(run_id=self._launch.run_id)
+        return SteerCapture(outcome="captured", target=target)
+
+    def steer(self, steer: Steer) -> list[Output]:
+        if self._launch is None or self._interrupting or not self._can_be_steered:
+            steered = Steered(outcome="turn-unavailable")
+            return [SteerSettled(steer.client_message_id, steered)]
+        asked = self._ask(
+            _STEER + steer.client_message_id,
+            acp_steering.METHOD,
+            acp_steering.parameters(self._session_id, steer),
+        )
+        return [asked]
+
     def ended(self, text: str, stamp: Stamp) -> list[Output]:
         if self._launch is None:
             return []
@@ -205,6 +229,8 @@ class AcpConversation:
         return [Send(_error(request_id, METHOD_NOT_FOUND, f"Method not found: {method}"))]
 
     def _answered(self, purpose: str, message: dict[str, Any], stamp: Stamp) -> list[Output]:
+        if purpose.startswith(_STEER):
+            return [SteerSettled(purpose.removeprefix(_STEER), acp_steering.outcome(message))]
         error = message.get("error")
         if error is not None:
             return self._failed(purpose, _error_text(error), stamp)

@@ -26,8 +26,9 @@ from garcon.contract.runs import (
     RunFailure,
     SessionStarted,
 )
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.runtime.agents.claude_tools import answered, result_text, tool_use
-from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
+from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send, SteerSettled
 from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
 
@@ -123,6 +124,14 @@ class ClaudeConversation:
             outputs.append(self._request(take_back))
             self._taking_back = f"garcon-{self._requests}"
         return [*outputs, self._request({"subtype": "interrupt"})]
+
+    def capture_steering(self) -> SteerCapture:
+        """A line that is sent while it works would be a turn of its own."""
+        return SteerCapture(outcome="unsupported")
+
+    def steer(self, steer: Steer) -> list[Output]:
+        steered = Steered(outcome="not-steerable")
+        return [SteerSettled(steer.client_message_id, steered)]
 
     def ended(self, text: str, stamp: Stamp) -> list[Output]:
         if self._launch is None:

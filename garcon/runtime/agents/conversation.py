@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from attrs import frozen
 
 from garcon.contract.runs import Launch, PermissionResponse, RunEvent
+from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.runtime.agents.stamps import Stamp
 
 
@@ -39,7 +40,15 @@ class Refused:
     text: str
 
 
-Output = Send | Emit | Ready | Refused
+@frozen
+class SteerSettled:
+    """What became of a steer."""
+
+    message_id: str
+    steered: Steered
+
+
+Output = Send | Emit | Ready | Refused | SteerSettled
 
 
 class Conversation(Protocol):
@@ -59,6 +68,12 @@ class Conversation(Protocol):
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
         """Answer a live permission request; None when there is no such."""
+
+    def capture_steering(self) -> SteerCapture:
+        """Say whether the turn that runs takes further input."""
+
+    def steer(self, steer: Steer) -> list[Output]:
+        """Give the turn further input; `SteerSettled` follows, unless the turn ends before."""
 
     def ended(self, text: str, stamp: Stamp) -> list[Output]:
         """The process is gone; `text` says how.  Ends the turn that runs, if any."""

@@ -33,6 +33,7 @@ from garcon.runtime.agents.conversation import (
     Ready,
     Refused,
     Send,
+    SteerSettled,
 )
 from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
 from garcon.runtime.agents.stamps import stamp
@@ -100,6 +101,7 @@ class AgentSession:
         self._speaker: Member | None = None
         self._agent_session_id: str | None = None
         self._turn_over: Waiters[None] = Waiters()
+        self._steers: dict[str, Deferred[Steered]] = {}
 
     @property
     def process_id(self) -> int | None:
@@ -150,12 +152,27 @@ class AgentSession:
         return "confirmed"
 
     def capture_steering(self) -> SteerCapture:
-        """None of these agents takes input while it works."""
-        return SteerCapture(outcome="unsupported")
+        """Ask the conversation whose turn it is."""
+        speaker = self._speaker
+        if self._sink is None or speaker is None:
+            return SteerCapture(outcome="turn-unavailable")
+        return speaker.conversation.capture_steering()
 
     def steer(self, steer: Steer) -> Deferred[Steered]:
-        """See `capture_steering`."""
-        return succeed(Steered(outcome="not-steerable"))
+        """Fires when the agent has answered, at the latest with the end of the turn; cancelling
+        forgets the waiter and nothing else.
+        """
+        speaker, message_id = self._speaker, steer.client_message_id
+        if self._sink is None or speaker is None:
+            return succeed(Steered(outcome="turn-unavailable"))
+
+        def forget(_: Deferred[Steered]) -> None:
+            self._steers.pop(message_id, None)
+
+        d: Deferred[Steered] = Deferred(forget)
+        self._steers[message_id] = d
+        self._take(speaker, speaker.conversation.steer(steer))
+        return d
 
     @returns_deferred
     async def close(self) -> None:
@@ -251,6 +268,9 @@ class AgentSession:
                 case Ready():
                     member.ready = True
                     member.waiting.fire(None)
+                case SteerSettled(message_id, steered):
+                    if (d := self._steers.pop(message_id, None)) is not None:
+                        d.callback(steered)
                 case Refused(text):
                     member.refusal = text
                     member.waiting.fire(None)
@@ -267,3 +287,7 @@ class AgentSession:
         sink.event(event)
         if isinstance(event, RunEnded):
             self._turn_over.fire(None)
+            steers, self._steers = self._steers, {}
+            for d in steers.values():
+                # It was on its way to an agent that has ended its turn, or itself.
+                d.callback(Steered(outcome="unknown"))
