@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Struct, UnsetType
 
 Direction = Literal["executor-connects", "controller-connects"]
 Availability = Literal["ready", "reconnecting", "offline"]
@@ -104,10 +104,3 @@ class Connection(Struct, frozen=True, rename="camel"):
     connection_url: str
     no_tls: bool
     allow_unverified_tls: bool
-
-
-class Preambles(Struct, frozen=True, rename="camel"):
-    """The preamble catalog (control.md D.1); empty until preambles exist."""
-
-    revision: int
-    preambles: list[dict[str, Any]] = field(default_factory=list)

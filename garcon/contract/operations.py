@@ -20,6 +20,7 @@ from garcon.contract import (
     diagnostics,
     executors,
     forks,
+    preambles,
     providers,
     queue_commands,
     routes,
@@ -144,7 +145,22 @@ CHANGE_SETTINGS = Operation(
     routes.CHANGE_SETTINGS, settings.SettingsChanged, body=settings.ChangeSettings
 )
 SESSION_NAME = Operation(routes.SESSION_NAME, chats.NamedSession, body=chats.NameSession)
-LIST_PREAMBLES = Operation(routes.LIST_PREAMBLES, executors.Preambles)
+LIST_PREAMBLES = Operation(routes.LIST_PREAMBLES, preambles.Preambles)
+CREATE_PREAMBLE = Operation(
+    routes.CREATE_PREAMBLE,
+    preambles.PreamblesChanged,
+    body=preambles.CreatePreamble,
+    status=201,
+)
+REPLACE_PREAMBLE = Operation(
+    routes.REPLACE_PREAMBLE, preambles.PreamblesChanged, body=preambles.ReplacePreamble
+)
+DELETE_PREAMBLE = Operation(
+    routes.DELETE_PREAMBLE, preambles.PreamblesChanged, body=preambles.DeletePreamble
+)
+REORDER_PREAMBLES = Operation(
+    routes.REORDER_PREAMBLES, preambles.PreamblesChanged, body=preambles.ReorderPreambles
+)
 
 LIST_CHATS = Operation(routes.LIST_CHATS, chats.ChatList)
 MESSAGES = Operation(

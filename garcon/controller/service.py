@@ -44,6 +44,7 @@ from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
 from garcon.controller.http.shell import AppTitle
 from garcon.controller.metrics import Metrics
+from garcon.controller.preambles.service import PreambleService
 from garcon.controller.providers.service import Providers
 from garcon.controller.settings.service import Settings
 from garcon.controller.ws.hub import Sockets
@@ -212,6 +213,8 @@ class Controller:
             self._local_agents,
             self.chats.pinned_ids,
         )
+        self.preambles = PreambleService(self.store, self.executors, reactor)
+        self.chats.use_preambles(self.preambles)
         self.chats.follow_starts(self.settings.chat_started)
         self.chats.pins_at = self.settings.pins_at
         self.executors.watchers.append(self.settings)
@@ -232,13 +235,13 @@ class Controller:
             executors=self.executors,
             listeners=self.listeners,
             store=self.store,
+            sockets=self.sockets,
             stalls=config.stalls,
         )
-        self.pages = Pages([Health(self.identities, self._unready).page, self.metrics.page])
         self.browser_door = BrowserDoor(
             reactor, self.sockets, lambda token: self.identities.user_token(token or "")
         )
-        self.pages = Pages([Health(self.identities, self._unready).page])
+        self.pages = Pages([Health(self.identities, self._unready).page, self.metrics.page])
         if config.browser_dir is not None:
             browser = Browser(reactor, config.browser_dir, self._app_title)
             self.pages.sources.append(browser.page)
@@ -257,6 +260,7 @@ class Controller:
         await self._open_store()
         await self.providers.open(self.store)
         await self.settings.load()
+        await self.preambles.load()
         await self.chats.load()
         self._is_loaded = True
         self.accounts.start()
@@ -291,6 +295,7 @@ class Controller:
         for part in parts:
             part.register(self.handlers)
         self.providers.register(self.handlers)
+        self.preambles.register(self.handlers)
         AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
 
     def _app_title(self) -> AppTitle:
@@ -398,6 +403,7 @@ class Controller:
         await step("end requests", self._cancel_requests, 1.0)
         await step("stop the accounts", self.accounts.stop, 1.0)
         await step("stop the settings", self.settings.tasks.stopService, 1.0)
+        await step("stop the preambles", self.preambles.tasks.stopService, 1.0)
         await step("stop the catalogs", self.catalogs.tasks.stopService, 1.0)
         await step("disconnect the executors", self.executors.stop, _STEP_TIME)
         await step("stop the agents", self.local.stop, _AGENTS_TIME)

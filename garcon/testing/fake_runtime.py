@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -173,6 +174,7 @@ class FakeRuntime:
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         if self.reads:
             return self.reads.pop(0)
+        path = os.path.normpath(path)
         if not (path == self.base or path.startswith(self.base + "/")):
             return fail(GarconError("PROJECT_PATH_OUTSIDE_BASE", "outside the base", status=403))
         if path.endswith("/missing"):

@@ -18,6 +18,7 @@ from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.ledger import Record, conflict
 from garcon.controller.chats.models import Selection, takes_pictures
+from garcon.controller.chats.preambles import ahead
 from garcon.controller.chats.state import State
 from garcon.controller.chats.turns import Turn
 from garcon.controller.transcripts import rows
@@ -109,6 +110,8 @@ async def prepare(state: State, chat: Chat, new: NewInput, settings: TurnSetting
         # Earlier input may have been another model's; this one's server would refuse it.
         prompt = evolve(prompt, images=without_pictures(prompt.images))
         history = [replace(one, images=list(without_pictures(one.images))) for one in history]
+    if settings.entry.needs_history or chat.record.agent_session_id is None:
+        prompt, history = ahead(state.preambles.text(chat.record), prompt, history)
     # Asked for before the turn is reserved: from then on the executor is in use, and stays.
     runtime = state.executors.existing(chat.record.executor_id)
     return Prepared(new, settings, runtime, prompt, history)

@@ -23,7 +23,7 @@ from garcon.contract.chats import CommandBody
 from garcon.contract.ids import LOCAL, is_chat_id, is_executor_id
 from garcon.contract.limits import CLIENT_ID_BYTES, TITLE_BYTES
 from garcon.contract.messages import Presentation, Style
-from garcon.errors import GarconError, validation
+from garcon.errors import validation
 
 NEW_SESSION = "New Session"
 PRESENTATION_TITLE_CHARACTERS = 120
@@ -188,19 +188,6 @@ def style(wish: Style, name: str) -> Style:
     ):
         raise validation(f"{name} has a colour that is not #rrggbb in lower case")
     return wish
-
-
-def preambles(ids: list[str] | None) -> list[str] | None:
-    """Keep an explicit selection as given; no preamble exists, so any that is named is missing."""
-    if ids:
-        names = ", ".join(ids[:10])
-        raise GarconError(
-            "PREAMBLE_NOT_FOUND",
-            "A preamble of the selection does not exist.",
-            status=404,
-            details=f"missing: {names}",
-        )
-    return ids
 
 
 def _is_title_line(text: str) -> bool:

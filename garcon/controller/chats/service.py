@@ -25,6 +25,7 @@ from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.moves import PinsAt
 from garcon.controller.chats.paths import ProjectPaths, looking
 from garcon.controller.chats.permissions import Permissions
+from garcon.controller.chats.preambles import KeepsPreambles
 from garcon.controller.chats.queues import Queues
 from garcon.controller.chats.reading import Readings
 from garcon.controller.chats.reload import Reloads
@@ -159,6 +160,10 @@ class Chats:
         """Return how many chats are in each phase of a turn."""
         phases = (self._state.phase(chat) for chat in self._state.registry.all())
         return Counter(phase for phase in phases if phase is not None)
+
+    def use_preambles(self, preambles: KeepsPreambles) -> None:
+        """Ask `preambles` what agents are told ahead of a chat's first input."""
+        self._state.preambles = preambles
 
     def follow_starts(self, follower: Callable[[ChatRecord], None]) -> None:
         """Tell `follower` of every chat that was started, once its agent has begun."""

@@ -28,10 +28,13 @@ from garcon.controller.chats.models import (
     must_support_modes,
     takes_pictures,
 )
+from garcon.controller.chats.preambles import ahead
 from garcon.controller.chats.state import State, answer_to, duplicate_of, receipt_location
 from garcon.controller.chats.turns import OUTCOME_UNKNOWN, Turn
 from garcon.controller.handlers import Call, Reply
+from garcon.controller.preambles.matching import Place
 from garcon.controller.transcripts import rows
+from garcon.controller.transcripts.resend import Prompt
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.errors import GarconError, validation
 from garcon.runtime.interfaces import IExecutorRuntime
@@ -115,17 +118,23 @@ class Starts:
             state.registry.get(wish.parent_chat_id)
         project = await self._inspect(runtime, wish)
         state.must_be_open()
+        preambles = state.preambles.selected(
+            wish.ordered_preamble_ids,
+            Place(wish.executor_id, project.project_key),
+            wish.agent_id,
+            wish.tags,
+        )
         record = state.ledger.accept(
             COMMAND, wish.chat_id, wish.request_id, mark, state.now(), str(uuid4())
         )
         try:
-            chat, turn = await self._create(wish, record, project)
+            chat, turn = await self._create(wish, record, project, preambles)
         except CancelledError:
             raise
         except Exception as error:
             state.ledger.fail(record, error)
             raise
-        launch = _launch(wish, turn.run_id, project)
+        launch = _launch(wish, turn.run_id, project, state.preambles.text(chat.record))
         try:
             await turn.launch(runtime, launch)
         except CancelledError:
@@ -157,11 +166,12 @@ class Starts:
         wish: _Start,
         record: Record,
         project: ProjectInspection,
+        preambles: list[str],
     ) -> tuple[Chat, Turn]:
         """Make the chat and its first row durable, then visible, its turn reserved."""
         state = self._state
         turn_id = record.turn_id or ""
-        stored = _record(wish, project, record.accepted_at, state.registry.top("normal"))
+        stored = _record(wish, project, preambles, record.accepted_at, state.registry.top("normal"))
         transcript = _transcript(state, wish.chat_id)
         chat = Chat(stored, transcript)
         at, preview = record.accepted_at, stored.first_message
@@ -263,7 +273,7 @@ def _read(body: StartChat, *, must_name_executor: bool) -> _Start:
         tags=fields.tags(body.tags),
         parent_chat_id=parent,
         presentation=fields.presentation(body.user_message_presentation),
-        ordered_preamble_ids=fields.preambles(body.ordered_preamble_ids),
+        ordered_preamble_ids=body.ordered_preamble_ids,
     )
 
 
@@ -274,7 +284,9 @@ def _must_suit(wish: _Start, entry: AgentEntry) -> None:
     attachments.must_be_supported(wish.attached, entry, images=pictures)
 
 
-def _record(wish: _Start, project: ProjectInspection, at: str, position: int) -> ChatRecord:
+def _record(
+    wish: _Start, project: ProjectInspection, preambles: list[str], at: str, position: int
+) -> ChatRecord:
     return ChatRecord(
         chat_id=wish.chat_id,
         executor_id=wish.executor_id,
@@ -289,7 +301,7 @@ def _record(wish: _Start, project: ProjectInspection, at: str, position: int) ->
         first_message=fields.first_line(wish.command),
         parent_chat_id=wish.parent_chat_id,
         origin=wish.body.origin,
-        ordered_preamble_ids=wish.ordered_preamble_ids,
+        ordered_preamble_ids=preambles,
         position=position,
         created_at=at,
         model=wish.selection.model,
@@ -308,7 +320,9 @@ def _transcript(state: State, chat_id: str) -> Transcript:
     )
 
 
-def _launch(wish: _Start, run_id: str, project: ProjectInspection) -> Launch:
+def _launch(wish: _Start, run_id: str, project: ProjectInspection, preamble: str | None) -> Launch:
+    images = [one.image for one in wish.attached]
+    prompt, _ = ahead(preamble, Prompt(wish.command, tuple(images)), [])
     return Launch(
         chat_id=wish.chat_id,
         run_id=run_id,
@@ -319,8 +333,8 @@ def _launch(wish: _Start, run_id: str, project: ProjectInspection) -> Launch:
         thinking_mode=wish.thinking_mode,
         agent_settings=wish.body.agent_settings,
         project_path=project.project_path,
-        prompt=wish.command,
-        images=[one.image for one in wish.attached],
+        prompt=prompt.text,
+        images=images,
         **wish.selection.routing(),
     )
 

@@ -26,6 +26,7 @@ from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.ledger import Ledger, Record
 from garcon.controller.chats.paths import ProjectPaths
+from garcon.controller.chats.preambles import KeepsPreambles, NoPreambles
 from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry, list_entry
@@ -57,6 +58,7 @@ class State:
     registry: Registry = field(factory=Registry)
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
+    preambles: KeepsPreambles = field(factory=NoPreambles)
     started: list[Callable[[ChatRecord], None]] = field(factory=list)
     """Who follows the starts of chats; they must neither raise nor block."""
     is_shutting_down: bool = False

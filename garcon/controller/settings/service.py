@@ -15,7 +15,6 @@ from zope.interface import implementer
 from garcon.contract import operations
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.events import SettingsUpdated
-from garcon.contract.executors import Preambles
 from garcon.contract.settings import (
     ChangeSettings,
     RecentAgent,
@@ -91,7 +90,6 @@ class Settings:
         """Serve them through `handlers`."""
         handlers.register(operations.READ_SETTINGS, lambda call: self.snapshot())
         handlers.register(operations.CHANGE_SETTINGS, self.change)
-        handlers.register(operations.LIST_PREAMBLES, lambda call: Preambles(0, []))
 
     @property
     def saved(self) -> Saved:

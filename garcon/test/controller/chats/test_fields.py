@@ -104,9 +104,3 @@ class FieldTests(SynchronousTestCase):
         ]
         for wish in bad:
             self.refused(fields.presentation, wish)
-
-    def test_a_preamble_that_is_named_is_missing(self) -> None:
-        """There are none; absent and empty selections are kept as given."""
-        self.assertEqual((fields.preambles(None), fields.preambles([])), (None, []))
-        error = self.assertRaises(GarconError, fields.preambles, ["a", "b"])
-        self.assertEqual((error.code, error.details), ("PREAMBLE_NOT_FOUND", "missing: a, b"))

@@ -252,7 +252,7 @@ class RefusedStartTests(ChatsTestCase):
     def test_a_preamble_that_does_not_exist(self) -> None:
         """Named in the answer."""
         answer = self.refused((404, "PREAMBLE_NOT_FOUND", False), orderedPreambleIds=["x"])
-        self.assertEqual(answer.body["details"], "missing: x")
+        self.assertEqual(answer.body["details"], "x: missing")
 
     def test_an_unknown_parent(self) -> None:
         """It must exist."""
