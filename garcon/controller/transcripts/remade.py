@@ -18,9 +18,6 @@ from garcon.store.records import Row
 REMADE_ROWS, REMADE_BYTES = 200_000, 256 * MIB
 """What one view may be remade of: it is written at once, and everybody else waits for that."""
 
-_SWITCH: str = "agent-switch"
-"""The row at which a chat changed hands: all up to it belongs to earlier owners."""
-
 
 @define(eq=False)
 class RemadeView:
@@ -60,5 +57,7 @@ class RemadeView:
 
 
 def inherited(some: Sequence[Row]) -> int | None:
-    """Return the last of these rows that belongs to an earlier owner, None where none does."""
-    return next((row.ordinal for row in reversed(some) if row.kind == _SWITCH), None)
+    """Return the last of these rows that belongs to an earlier owner, None where none does: all up
+    to the row at which a chat changed hands.
+    """
+    return next((row.ordinal for row in reversed(some) if row.kind == "agent-switch"), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from garcon.contract.events import Event
 from garcon.controller.principals import Principal
@@ -19,6 +20,8 @@ TRY_AGAIN_LATER = 1013
 
 class Sockets:
     """The browser sockets of one controller.  `answers` is who knows the chats."""
+
+    _log = Logger()
 
     def __init__(
         self, clock: IReactorTime, answers: IAnswers, limits: SocketLimits | None = None
@@ -42,11 +45,17 @@ class Sockets:
         return len(self._slots) >= self.limits.sockets
 
     def publish(self, event: Event) -> None:
-        """Tell every open socket, in one order."""
-        if self._open:
-            broadcast = Broadcast(event, self._compressor)
+        """Tell every open socket, in one order.  Never raises: what happened has happened, whether
+        it can be told or not.
+        """
+        if not self._open:
+            return
+        broadcast = Broadcast(event, self._compressor)
+        try:
             for socket in list(self._open):
                 socket.tell(broadcast)
+        except Exception:
+            self._log.failure("an event could not be told to the browser sockets")
 
     # One socket, from its upgrade to its end
 

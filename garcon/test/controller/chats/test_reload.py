@@ -13,11 +13,10 @@ from zope.interface.verify import verifyObject
 
 from garcon.contract import operations
 from garcon.contract.events import Reloaded, TranscriptReplaced
-from garcon.contract.messages import AssistantMessage, UserMessage
+from garcon.contract.messages import AgentSwitch, AssistantMessage, UserMessage
 from garcon.contract.runs import NativeRow, NativeSession
 from garcon.controller.transcripts import remade, rows
 from garcon.controller.transcripts.remade import REMADE_ROWS, RemadeView, inherited
-from garcon.controller.transcripts.rows import Draft
 from garcon.controller.ws.interfaces import IReloading
 from garcon.controller.ws.requests import Reload, Subscribe
 from garcon.errors import GarconError
@@ -350,13 +349,13 @@ class SuccessTests(ReloadCase):
         """Up to the last change of hands, with the identities of its inputs; rows behind that are
         the agent's own and are made anew.
         """
-        switch = Draft("notice", AT, rows.notice(AT, "switched").payload)
-        row = msgspec.structs.replace(switch.placed(5), kind="agent-switch")
+        switch = AgentSwitch(timestamp=AT, from_agent_id="other", to_agent_id="scripted")
+        row = rows.agent_switch(switch).placed(5)
         own = rows.provider_row(replied("old")).placed(6)
         self.successResultOf(self.store.write([AppendRows(self.view, (row, own))]))
         self.restart()
         self.reloaded(told("new"))
-        self.assertEqual([text for _, _, text in self.kinds()], ["hello", "hi", "switched", "new"])
+        self.assertEqual([text for _, _, text in self.kinds()], ["hello", "hi", None, "new"])
         self.assertEqual(self.messages().body["lastOrdinal"], 7)
         found = self.successResultOf(self.store.find_message(self.current(), "m-start"))
         assert found is not None

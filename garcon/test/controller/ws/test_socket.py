@@ -119,6 +119,14 @@ class HubTests(SynchronousTestCase):
         frames = [wire.frames[0] for wire in wires]
         self.assertTrue(all(frame is frames[0] for frame in frames))
 
+    def test_what_cannot_be_told_does_no_harm(self) -> None:
+        """Whoever publishes it goes on, and so do the sockets; the log has it."""
+        wire = self.open()
+        self.sockets.publish(TitleUpdated(chat_id="1", title="\ud800"))
+        self.assertEqual(len(self.flushLoggedErrors(UnicodeEncodeError)), 1)
+        self.sockets.publish(TitleUpdated(chat_id="1", title="x"))
+        self.assertEqual([one["title"] for one in wire.said()], ["x"])
+
     def test_older_clients_are_told_what_they_know(self) -> None:
         """A chat that waits for its executor runs (decisions.md 14)."""
         older, newer = self.open(), self.open(is_newer=True)
