@@ -1,7 +1,8 @@
 """What leaves one lane: queue, sealing and pace (control.md J.4).
 
 Records are sealed only while the socket asks for more, and no more than a burst of them in one turn
-of the reactor, so that a large message holds up neither the lane nor the process.
+of the reactor, so that a large message holds up neither the lane nor the process.  One that is more
+than a burst begins in a later turn than it came in: encoding it took that one's share (pace.py).
 
 What is sent without admission (errors, pongs, cancels) is an answer to what was read.  A peer that
 makes much of it and takes none is not read from until it does.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract import limits
 from garcon.contract.rpc import Lane
@@ -19,6 +20,7 @@ from garcon.link import frames
 from garcon.link.fragments import WHOLE
 from garcon.link.liveness import Liveness
 from garcon.link.noise import Cipher, RecordLimit
+from garcon.link.pace import pace_of
 from garcon.link.queue import Item, Kind, LaneQueue, Progress, SendBudget
 from garcon.link.wire import IWire
 
@@ -45,10 +47,12 @@ class Outbox:
         self._cipher = cipher
         self._liveness = liveness
         self._clock = clock
+        self._pace = pace_of(clock)
         self._burst = burst
         self._used_up = used_up
         self._flushing = False
-        self._later: IDelayedCall | None = None
+        self._waits = False
+        """Whether nothing more leaves in this turn."""
         self._pong: Item | None = None
         self._holds_reading = False
         self.is_open = True
@@ -70,7 +74,11 @@ class Outbox:
 
     def offer(self, text: bytes, kind: Kind, *, needs_number: bool = False) -> Item | None:
         """Admit a text; `flush` sends it."""
-        return self._queue.offer(text, kind, needs_number=needs_number, now=self._clock.seconds())
+        now = self._clock.seconds()
+        item = self._queue.offer(text, kind, needs_number=needs_number, now=now)
+        if item is not None and item.charged > self._burst:
+            self._wait()
+        return item
 
     def send(self, text: bytes, kind: Kind) -> bool:
         """Admit a text and send what can be sent; False when it is not admitted now."""
@@ -102,7 +110,7 @@ class Outbox:
 
     def flush(self) -> None:
         """Seal and send while the socket asks for more, a burst in each turn of the reactor."""
-        if self._flushing or not self.is_open or self._later is not None:
+        if self._flushing or not self.is_open or self._waits:
             return
         self._flushing = True
         room = self._burst
@@ -116,7 +124,7 @@ class Outbox:
                 self._liveness.spoke = self._clock.seconds()
                 room -= len(record)
                 if room <= 0:
-                    self._later = self._clock.callLater(0, self._flush_on)
+                    self._wait()
                     return
         except RecordLimit:
             self._used_up()
@@ -126,16 +134,18 @@ class Outbox:
                 self._holds_reading = False
                 self._wire.hold_reading(False)
 
+    def _wait(self) -> None:
+        self._waits = True
+        self._pace.later(self._flush_on)
+
     def _flush_on(self) -> None:
-        self._later = None
+        self._waits = False
         self.flush()
 
     def close(self, notice: frames.Close | None) -> None:
         """Send nothing more but the notice; what waited is dropped."""
         self.is_open = False
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
+        self._pace.forget(self._flush_on)
         if notice is not None:
             try:
                 text = frames.encode(notice)

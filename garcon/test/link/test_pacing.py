@@ -1,4 +1,6 @@
-"""How much leaves a lane in one turn of the reactor (control.md J.4)."""
+"""How much leaves a lane in one turn of the reactor (control.md J.4).  How long a turn may be is
+test_pace.py's.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class Turns(SynchronousTestCase):
         self.assertEqual(self.burst // FRAGMENT, 4)
 
     def test_a_large_message_leaves_a_burst_in_each_turn(self) -> None:
-        """The record that completes the burst is the last of its turn, and every turn goes on."""
+        """The record that completes the burst is the last of its turn, and every turn goes on.  The
+        turn in which it was encoded sends nothing of it.
+        """
         self.assertTrue(self.outbox.send(b"x" * MIB, Kind.ORDINARY))
         turns = [self.left()]
         while self.clock.getDelayedCalls():
@@ -101,7 +105,7 @@ class Turns(SynchronousTestCase):
             self.clock.turn()
             turns.append(self.left())
         # The message ended with a burst, so the turn after it finds nothing.
-        self.assertEqual(turns, [4 * RECORD] * 8 + [0])
+        self.assertEqual(turns, [0] + [4 * RECORD] * 8 + [0])
         self.assertEqual(self.outbox.queued_bytes, 0)
         self.clock.turn()
         self.assertEqual(self.left(), 0)
@@ -109,6 +113,7 @@ class Turns(SynchronousTestCase):
     def test_flushing_again_in_the_same_turn_sends_no_more(self) -> None:
         """Neither what is sent meanwhile nor the socket's asking opens a second burst."""
         self.outbox.send(b"x" * MIB, Kind.ORDINARY)
+        self.clock.turn()
         self.assertEqual(self.left(), 4 * RECORD)
         for _ in range(3):
             self.outbox.flush()
@@ -132,6 +137,17 @@ class Turns(SynchronousTestCase):
         self.clock.turn()
         self.assertEqual((self.left(), self.clock.getDelayedCalls()), (0, []))
 
+    def test_what_is_no_more_than_a_burst_begins_at_once(self) -> None:
+        """One byte more waits for the next turn, with what is sent after it."""
+        self.outbox.send(b"x" * self.burst, Kind.ORDINARY)
+        self.assertEqual(self.left(), 4 * RECORD)
+        self.clock.turn()
+        self.outbox.send(b"x" * (self.burst + 1), Kind.ORDINARY)
+        self.outbox.send(b"{}", Kind.SMALL)
+        self.assertEqual(self.left(), 0)
+        self.clock.turn()
+        self.assertEqual(len(self.wire.records[0]), len(WHOLE + b"{}") + TAG)
+
     def test_many_small_messages(self) -> None:
         """They are paced as one large message is."""
         self.wire.is_writable = False
@@ -150,6 +166,7 @@ class Turns(SynchronousTestCase):
         """It waits for the next turn, and goes before the rest of the large one."""
         self.outbox.send(b"x" * MIB, Kind.ORDINARY)
         self.clock.turn()
+        self.clock.turn()
         sealed = [self.far.open(record) for record in self.wire.records]
         self.assertEqual(len(sealed), 8)
         self.wire.records.clear()
@@ -165,6 +182,7 @@ class Turns(SynchronousTestCase):
     def test_a_full_socket_ends_a_turn_early(self) -> None:
         """Nothing is sealed for a socket that does not ask, and no turn is wasted on it."""
         self.outbox.send(b"x" * MIB, Kind.ORDINARY)
+        self.clock.turn()
         self.left()
         self.wire.is_writable = False
         self.clock.turn()
@@ -181,11 +199,11 @@ class Turns(SynchronousTestCase):
         bulk.send(b"x" * MIB, Kind.ORDINARY)
         self.outbox.send(b"x" * MIB, Kind.ORDINARY)
         for _ in range(8):
+            self.clock.turn()
             self.assertEqual(len(self.wire.records), 4)
             self.assertEqual(len(other.records), 4)
             self.wire.records.clear()
             other.records.clear()
-            self.clock.turn()
         self.assertEqual((bulk.queued_bytes, self.outbox.queued_bytes), (0, 0))
 
     def test_a_closed_outbox_has_no_turn_left(self) -> None:
@@ -200,7 +218,7 @@ class Turns(SynchronousTestCase):
         wire = Taking()
         outbox = self.made(wire, ciphers()[0], SendBudget(), Lane.PRIMARY)
         outbox.send(b"x" * MIB, Kind.ORDINARY)
-        self.assertEqual(len(wire.records), 1)
-        self.clock.turn()
-        self.assertEqual(len(wire.records), 2)
+        for sent in (1, 2):
+            self.clock.turn()
+            self.assertEqual(len(wire.records), sent)
         outbox.close(None)
