@@ -16,6 +16,7 @@ from garcon.contract.chats import (
     TransientFeed,
     TransientRow,
 )
+from garcon.contract.executors import ExecutorSnapshot
 from garcon.contract.queues import ExecutionControl
 from garcon.contract.settings import SettingsSnapshot
 
@@ -170,6 +171,18 @@ class SettingsUpdated(_Event, frozen=True, tag="settings-changed", kw_only=True)
     settings: SettingsSnapshot
 
 
+# Only for clients that also offered the newer protocol (decisions.md 14)
+
+
+class ExecutorsChanged(_Event, frozen=True, tag="executors-changed", kw_only=True):
+    """All executors, as they are now."""
+
+    executors: list[ExecutorSnapshot]
+
+
+NEWER_ONLY = (ExecutorsChanged,)
+"""Older clients take a type they do not know for a broken connection."""
+
 Event = (
     ChatMessages
     | ProcessingUpdated
@@ -187,6 +200,7 @@ Event = (
     | OperationalNotice
     | ListRefreshRequested
     | SettingsUpdated
+    | ExecutorsChanged
 )
 """What every open socket is told."""
 

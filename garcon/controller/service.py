@@ -29,6 +29,7 @@ from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.catalog import Catalogs
 from garcon.controller.chats.service import Chats
 from garcon.controller.events import Publisher
+from garcon.controller.executors.notices import ExecutorNotices
 from garcon.controller.executors.service import Executors
 from garcon.controller.figures import watch_parts
 from garcon.controller.handlers import Handlers
@@ -200,6 +201,8 @@ class Controller:
         bridged = self.handlers.observed(self.metrics.called, reactor.seconds)
         self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)
         self.publisher.subscribe(self.sockets.publish)
+        self.notices = ExecutorNotices(reactor, self.executors.snapshots, self.publisher.publish)
+        self.executors.noticed = self.notices.changed
         self.dispatcher = Dispatcher(
             reactor, bridged, self.executors, self.instance_id, config.workspace
         )
@@ -389,6 +392,7 @@ class Controller:
 
     async def _end_parts(self) -> None:
         step = self._step
+        self.notices.stop()
         await step("end the workers' commands", self.executors.quiesce, 1.0)
         await step("stop listening", self.listeners.stop_listening, 1.0)
         drop = partial(self.listeners.drop, _DROP_AFTER)

@@ -14,6 +14,7 @@ from attrs import define, field
 
 from garcon.contract.chats import ResendCandidate, TransientFeed, TransientRow
 from garcon.contract.events import (
+    NEWER_ONLY,
     Answer,
     ChatMessages,
     ClientRequestError,
@@ -123,6 +124,7 @@ class Hearing:
     # Events
 
     def _event(self, event: Any, chat_id: str | None) -> None:
+        expect(self.is_newer or not isinstance(event, NEWER_ONLY), f"an unknown type: {event}")
         if chat_id is None:
             return
         seen = self._seen(chat_id)

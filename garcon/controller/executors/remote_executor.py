@@ -81,6 +81,8 @@ class RemoteExecutor:
         self.runtime = RemoteRuntime(reactor, tasks, lambda: self._link, timestamp, settings)
         self._changed = changed
         self._settings = settings
+        self.noticed: Callable[[], None] = lambda: None
+        """Called when anything that a snapshot shows may have changed."""
         self._shown: Availability = "offline"
         self._grace: IDelayedCall | None = None
         self._worker: str | None = None
@@ -203,6 +205,7 @@ class RemoteExecutor:
     def change(self, record: ExecutorRecord) -> None:
         """Take over a changed record; only a changed connector costs the link."""
         old, self.record = self.record, record
+        self.noticed()
         if grants_differ(old, record):
             self._authority.end(Ending.REVOKED)
         if old.secret != record.secret:
@@ -216,6 +219,7 @@ class RemoteExecutor:
     def block(self) -> None:
         """Go offline until the controller restarts (control.md E.8)."""
         self._is_blocked = True
+        self.noticed()
         self._retire("storage-uncertain", Ending.REVOKED)
 
     def end_authority(self, ending: Ending) -> None:
@@ -346,6 +350,7 @@ class RemoteExecutor:
 
     def _availability_changed(self) -> None:
         """Tell of it, once; what runs there is shown by it."""
+        self.noticed()
         now = self.availability
         if now != self._shown:
             self._shown = now
@@ -354,6 +359,7 @@ class RemoteExecutor:
     def bulk_changed(self, phase: str) -> None:
         if phase == "ready":
             self._bulk_error = None
+        self.noticed()
 
     def link_failed(self, kind: str, text: str) -> None:
         error = _unavailable(f"{text} ({kind})")
@@ -361,6 +367,7 @@ class RemoteExecutor:
             self._last_error = error
         else:
             self._bulk_error = error
+        self.noticed()
 
 
 @implementer(ILinkEvents)

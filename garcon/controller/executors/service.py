@@ -90,6 +90,8 @@ class Executors:
         self.registry = Registry(workspace_dir, write)
         self.reverse_handlers: dict[str, Handler] = {}
         self.watchers: list[IExecutorWatcher] = []
+        self.noticed: Callable[[], None] = lambda: None
+        """Called when anything that `snapshots` show may have changed."""
         self._remote: dict[str, RemoteExecutor] = {}
         self._tasks = Tasks()
         self._is_started = False
@@ -191,6 +193,7 @@ class Executors:
         executor = self._remote[record.id] = self._make(record)
         if self._is_started:
             executor.start()
+        self.noticed()
 
     def change(self, record: ExecutorRecord) -> None:
         """Save a changed record and act on the change."""
@@ -208,6 +211,7 @@ class Executors:
         self._require_idle(record.id)
         self._saving(executor, lambda: self.registry.remove(record.id))
         del self._remote[record.id]
+        self.noticed()
         for watcher in self.watchers:
             watcher.executor_removed(record.id)
         self._tasks.spawn("farewell to an executor", _wait(executor.stop(Ending.REVOKED)))
@@ -237,7 +241,7 @@ class Executors:
         return executor
 
     def _make(self, record: ExecutorRecord) -> RemoteExecutor:
-        return RemoteExecutor(
+        executor = RemoteExecutor(
             record,
             self._reactor,
             self._tasks,
@@ -246,6 +250,8 @@ class Executors:
             self._availability_changed,
             self._settings,
         )
+        executor.noticed = lambda: self.noticed()
+        return executor
 
     def _availability_changed(self, executor_id: str) -> None:
         for watcher in self.watchers:

@@ -11,6 +11,7 @@ from attrs import define, field
 from msgspec import UNSET
 
 from garcon.contract.events import (
+    NEWER_ONLY,
     ProcessingChat,
     ProcessingSnapshot,
     ProcessingUpdated,
@@ -65,9 +66,13 @@ class Broadcast:
         self._compressor = compressor
         self._made: dict[int, Message] = {}
 
-    def form(self, is_newer: bool) -> Message:
-        """Return the message for newer or for older clients; where nothing differs, the same."""
+    def form(self, is_newer: bool) -> Message | None:
+        """Return the message for newer or for older clients; where nothing differs, the same.  None
+        for what older ones do not know.
+        """
         event = self._events[is_newer]
+        if event is None:
+            return None
         message = self._made.get(id(event))
         if message is None:
             message = self._made[id(event)] = Message(_encode(event), self._compressor)
@@ -75,7 +80,11 @@ class Broadcast:
 
 
 def as_older(event: Any) -> Any:
-    """Return an event as older clients know it; the very same one where nothing differs."""
+    """Return an event as older clients know it; the very same one where nothing differs, None where
+    they know nothing of the kind.
+    """
+    if isinstance(event, NEWER_ONLY):
+        return None
     if isinstance(event, ProcessingUpdated) and event.phase == "reconnecting":
         return ProcessingUpdated(chat_id=event.chat_id, phase="running")
     return event

@@ -113,8 +113,10 @@ class Socket:
         self._watch(0.0)
 
     def tell(self, broadcast: Broadcast) -> None:
-        """Send what everybody is told."""
-        self.send(broadcast.form(self.is_newer))
+        """Send what everybody is told, in the form for this client."""
+        message = broadcast.form(self.is_newer)
+        if message is not None:
+            self.send(message)
 
     def close(self, code: int, reason: str) -> None:
         """End it with a code (server.md A.3)."""

@@ -13,6 +13,7 @@ from garcon.contract.events import (
     ChatMessages,
     ClearRun,
     ControlUpdated,
+    ExecutorsChanged,
     ListRefreshRequested,
     ProcessingUpdated,
     Remove,
@@ -181,6 +182,9 @@ class TurnTests(BrowserCase):
         self.assertEqual(self.phases(self.socket), [(chat_id, "running")])
         told = [event.phase for event in self.socket.heard(ProcessingUpdated, chat_id)]
         self.assertEqual(set(told), {"running"})
+        executors = newer.heard(ExecutorsChanged)[-1].executors
+        self.assertEqual([one.availability for one in executors], ["ready", "reconnecting"])
+        self.assertEqual(self.socket.heard(ExecutorsChanged), [])
 
     def phases(self, socket: StrictSocket) -> list[tuple[str, str]]:
         """What the chats do."""

@@ -135,8 +135,10 @@ class Frames(SynchronousTestCase):
     def test_older_clients_see_a_chat_that_waits_for_its_executor_as_running(self) -> None:
         """Everything else they share with newer ones, encoded once (decisions.md 14)."""
         waits = Broadcast(ProcessingUpdated(chat_id="1", phase="reconnecting"), self.compressor)
-        self.assertIn(b'"phase":"running"', waits.form(False).text)
-        self.assertIn(b'"phase":"reconnecting"', waits.form(True).text)
+        older, newer = waits.form(False), waits.form(True)
+        assert older is not None and newer is not None
+        self.assertIn(b'"phase":"running"', older.text)
+        self.assertIn(b'"phase":"reconnecting"', newer.text)
         runs = Broadcast(ProcessingUpdated(chat_id="1", phase="running"), self.compressor)
         self.assertIs(runs.form(False), runs.form(True))
 

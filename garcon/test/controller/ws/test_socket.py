@@ -8,6 +8,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.events import (
+    ExecutorsChanged,
     ProcessingUpdated,
     SessionDeleted,
     TitleUpdated,
@@ -133,6 +134,13 @@ class HubTests(SynchronousTestCase):
         self.sockets.publish(ProcessingUpdated(chat_id="1", phase="reconnecting"))
         self.assertEqual(older.said()[0]["phase"], "running")
         self.assertEqual(newer.said()[0]["phase"], "reconnecting")
+
+    def test_older_clients_are_not_told_of_what_they_do_not_know(self) -> None:
+        """A type that is new goes to newer ones only (decisions.md 14)."""
+        older, newer = self.open(), self.open(is_newer=True)
+        self.sockets.publish(ExecutorsChanged(executors=[]))
+        self.assertEqual(older.said(), [])
+        self.assertEqual(newer.said(), [{"type": "executors-changed", "executors": []}])
 
     def test_a_client_that_does_not_read_is_closed_alone(self) -> None:
         """When something is to be sent while more than its limit waits; the others have all."""
