@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from attrs import define
 from msgspec import UNSET, structs
@@ -57,9 +58,10 @@ class Offers:
 
 def extended(entry: AgentEntry, profiles: Sequence[Profile]) -> AgentEntry:
     """Add the models of the endpoints that an agent can use to its own."""
-    models: dict[str, Model] = {model.value: model for model in entry.models if model.value}
-    if entry.accepts_api_provider_endpoints:
-        for model in _models(entry, profiles):
+    models: dict[str, Model] = {}
+    added = _models(entry, profiles) if entry.accepts_api_provider_endpoints else ()
+    for model in chain(entry.models, added):
+        if model.value:
             models.setdefault(model.value, model)
     default = entry.default_model or next(iter(models), "")
     return structs.replace(entry, models=list(models.values()), default_model=default)

@@ -6,17 +6,20 @@ import json
 from typing import Any
 
 from attrs import define, field
+from msgspec import structs
 from twisted.internet.defer import Deferred, fail, succeed
 
 from garcon.contract import operations
 from garcon.contract.agents import Catalog
 from garcon.contract.catalogs import AgentEntry, AgentSettings, Model
+from garcon.contract.providers import Assignments
 from garcon.controller.catalog import SNAPSHOT_AGE, Catalogs, encode
 from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL
 from garcon.controller.providers.offers import Offers
 from garcon.errors import GarconError
-from garcon.test.controller.providers.cast import StoreCase
+from garcon.test.controller.providers.cast import CHAT, KEY, StoreCase
+from garcon.test.controller.providers.test_profiles import a_profile
 
 REMOTE = "5f9a2f4e-0000-4000-8000-000000000001"
 
@@ -39,6 +42,7 @@ class _Runtime:
     """An executor that has two agents, and counts how often it is asked."""
 
     asked: int = 0
+    trouble: GarconError | None = None
     waiting: Deferred[tuple[AgentEntry, ...]] | None = None
     entries: tuple[AgentEntry, ...] = field(
         factory=lambda: (agent("claude", "b", "a"), agent("acp", "m"))
@@ -49,6 +53,8 @@ class _Runtime:
         self.asked += 1
         if self.waiting is not None:
             return self.waiting
+        if self.trouble is not None and agent_id is not None:
+            return fail(self.trouble)
         if agent_id is None:
             return succeed(self.entries)
         found = tuple(entry for entry in self.entries if entry.id == agent_id)
@@ -209,6 +215,118 @@ class CatalogTests(StoreCase):
         )[1]
         self.assertEqual(one, turned)
         self.assertNotEqual(one, encode(Catalog([agent("a", "x"), agent("b", "z")]))[1])
+
+    # Profiles
+
+    def assign(self, *executor_ids: str) -> None:
+        """Let executors use one profile."""
+        profile = a_profile()
+        known = Assignments(1, {one: [profile.id] for one in executor_ids})
+        self.successResultOf(self.store.change_profiles(lambda before: {profile.id: profile}))
+        self.successResultOf(self.store.change_assignments(lambda before: known))
+
+    def test_profiles_of_the_executor(self) -> None:
+        """Are listed, and their models offered; one agent alone shows the full list too."""
+        self.runtime.entries = (agent("claude", "a"), CHAT)
+        self.assign("local")
+        for query in ((), (("agent", CHAT.id),)):
+            catalog = json.loads(self.answer(*query).body)["catalog"]
+            self.assertEqual([one["id"] for one in catalog["apiProviders"]], ["models_00beef"])
+            direct = catalog["agents"][-1]
+            self.assertEqual(
+                [model["value"] for model in direct["models"]],
+                ["models_00beef_openai:m1", "models_00beef_openai:m2"],
+            )
+        self.assertNotIn(KEY, str(catalog))
+        self.assign(REMOTE)
+        self.catalogs.invalidate_all()
+        catalog = json.loads(self.answer().body)["catalog"]
+        self.assertEqual(catalog["apiProviders"], [])
+        self.assertEqual(catalog["agents"][-1]["models"], [])
+
+    def test_every_write_clears_the_catalogs(self) -> None:
+        """Of profiles and of assignments; the tag changes with what is offered."""
+        self.store.changed = self.catalogs.invalidate_all
+        tags = [self.answer().headers["ETag"]]
+        self.assign("local")
+        tags.append(self.answer().headers["ETag"])
+        self.assertNotEqual(*tags)
+        asked = self.runtime.asked
+        self.answer()
+        self.assertEqual(self.runtime.asked, asked)
+        self.successResultOf(self.store.change_profiles(lambda known: {}))
+        self.assertEqual(self.answer().headers["ETag"], tags[0])
+
+    def test_a_write_during_a_look(self) -> None:
+        """What the look has found is not kept."""
+        self.store.changed = self.catalogs.invalidate_all
+        waiting = self.runtime.waiting = Deferred()
+        first = self.ask()
+        self.assign("local")
+        self.runtime.waiting = None
+        waiting.callback(self.runtime.entries)
+        self.successResultOf(first)
+        self.answer()
+        self.assertEqual(self.runtime.asked, 2)
+
+    # Models that have to be looked up
+
+    def strictly(self, *models: str) -> None:
+        """Have one such agent, with these models."""
+        entry = agent("pi", *(models or ("none",)))
+        self.runtime.entries = (
+            structs.replace(
+                entry,
+                requires_strict_model_discovery=True,
+                models=entry.models if models else [],
+            ),
+        )
+
+    def fail_discovery(self) -> Any:
+        """Ask for the agent whose models cannot be looked up."""
+        self.runtime.trouble = GarconError("MODEL_DISCOVERY_FAILED", "the tool hangs", status=503)
+        answer = self.answer(("agent", "pi"))
+        self.assertEqual(answer.status, 503)
+        body = json.loads(answer.body)
+        self.assertIn("pi", body["error"])
+        self.assertEqual(body["reason"], "the tool hangs")
+        self.assertTrue(body["retryable"])
+        return body
+
+    def test_a_failed_discovery_without_known_models(self) -> None:
+        """Says why, and has no catalog."""
+        self.strictly()
+        self.answer(("agent", "pi"))
+        self.assertNotIn("catalog", self.fail_discovery())
+
+    def test_a_failed_discovery_with_known_models(self) -> None:
+        """Shows that one agent with the models it had, by whichever look they were found."""
+        for query in ((), (("agent", "pi"),)):
+            self.runtime.trouble = None
+            self.strictly("m2", "m1")
+            self.catalogs.forget("local")
+            self.answer(*query)
+            catalog = self.fail_discovery()["catalog"]
+            self.assertEqual(set(catalog), {"agents", "apiProviders"})
+            [entry] = catalog["agents"]
+            self.assertEqual([m["value"] for m in entry["models"]], ["m2", "m1"])
+            self.assertEqual((entry["id"], entry["defaultModel"]), ("pi", "m2"))
+
+    def test_a_default_model_that_is_not_among_the_stale_ones(self) -> None:
+        """Falls back to the first of them."""
+        self.strictly("m1", "m2")
+        [entry] = self.runtime.entries
+        self.runtime.entries = (structs.replace(entry, default_model="gone"),)
+        self.answer()
+        [entry] = self.fail_discovery()["catalog"]["agents"]
+        self.assertEqual(entry["defaultModel"], "m1")
+
+    def test_a_removed_executor_is_forgotten(self) -> None:
+        """What its agents had too."""
+        self.strictly("m1")
+        self.answer()
+        self.catalogs.forget("local")
+        self.assertNotIn("catalog", self.fail_discovery())
 
     def test_stopping_ends_a_look(self) -> None:
         """And whoever waited for it."""

@@ -12,6 +12,7 @@ from garcon.contract import rpc
 from garcon.contract.catalogs import AgentSettings
 from garcon.contract.limits import RETRY, RUN_EVENT
 from garcon.contract.messages import AssistantMessage, BashToolUse
+from garcon.contract.providers import Discovered, DiscoverModels, EndpointModel
 from garcon.contract.runs import (
     Launch,
     Launched,
@@ -170,6 +171,15 @@ class Methods(Cast):
         self.assertEqual(
             self.successResultOf(self.ask(rpc.ABORT, rpc.RunQuery("run-1"))), rpc.Aborted(True)
         )
+
+    def test_models_and_accounts(self) -> None:
+        """An endpoint's models and the agents' accounts are asked for on this machine."""
+        wanted = DiscoverModels(kind="openai-models", base_url="https://a.example", api_key="k")
+        found = self.successResultOf(self.ask(rpc.DISCOVER_MODELS, wanted))
+        self.assertEqual(found, Discovered(success=True, models=[EndpointModel("m", "M")]))
+        self.assertEqual(self.runtime.discoveries, [wanted])
+        accounts = self.successResultOf(self.ask(rpc.AUTH_STATUS, rpc.AgentQuery()))
+        self.assertEqual(accounts, rpc.AuthStatuses({}))
 
     def test_steering(self) -> None:
         """Mentions, a capture and a steer are the runtime's own affair."""

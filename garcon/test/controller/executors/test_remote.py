@@ -6,8 +6,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from garcon.contract import rpc
+from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentSettings
 from garcon.contract.messages import AssistantMessage, TranscriptNotice
+from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.contract.runs import (
     Launch,
     Launched,
@@ -314,6 +316,17 @@ class CallTests(RemoteCase):
         running = self.runtime.running()
         self.answered(rpc.RUNNING, rpc.RunningSessions(["a"]))
         self.assertEqual(self.successResultOf(running), ("a",))
+
+    def test_models_and_accounts(self) -> None:
+        """An endpoint is asked from the worker, and its agents' accounts are the worker's."""
+        wanted = DiscoverModels(kind="openai-models", base_url="https://a.example", api_key="k")
+        discovering = self.runtime.discover_models(wanted)
+        self.assertEqual(self.generation.waiting(rpc.DISCOVER_MODELS).request, wanted)
+        self.answered(rpc.DISCOVER_MODELS, Discovered(success=True))
+        self.assertEqual(self.successResultOf(discovering), Discovered(success=True))
+        asking = self.runtime.auth("scripted")
+        self.answered(rpc.AUTH_STATUS, rpc.AuthStatuses({"scripted": AgentAuth(True)}))
+        self.assertEqual(self.successResultOf(asking), {"scripted": AgentAuth(True)})
 
     def test_typed_failures_pass(self) -> None:
         """The worker's codes are the caller's."""

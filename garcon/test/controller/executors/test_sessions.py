@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from attrs import define, field
 from twisted.internet.defer import Deferred
+from zope.interface import implementer
+from zope.interface.verify import verifyObject
 
 from garcon.contract import operations, rpc
 from garcon.contract.connection_url import new_secret
 from garcon.contract.limits import GRACE
+from garcon.controller.executors.interfaces import IExecutorWatcher
 from garcon.controller.executors.remote_executor import availability, bulk_availability
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase
 from garcon.testing.held_link import DESCRIPTION
+
+UNKNOWN = "99999999-9999-4999-8999-999999999999"
 
 
 class AvailabilityTests(ExecutorsCase):
@@ -323,3 +329,81 @@ class AuthorityTests(ExecutorsCase):
         self.executors.quiesce()
         self.assertIsNotNone(lease.ended)
         self.refused("g1", "CLI_CONTROLLER_UNAVAILABLE")
+
+
+@implementer(IExecutorWatcher)
+@define(eq=False)
+class Watcher:
+    """Notes what it is told."""
+
+    changes: list[str] = field(factory=list)
+    removed: list[str] = field(factory=list)
+
+    def availability_changed(self, executor_id: str) -> None:
+        self.changes.append(executor_id)
+
+    def executor_removed(self, executor_id: str) -> None:
+        self.removed.append(executor_id)
+
+
+class WatcherTests(ExecutorsCase):
+    """Whoever keeps something by executor hears what becomes of them."""
+
+    def test_changes_and_deletions_are_told(self) -> None:
+        """Each once; a deleted one is not known any more when that is told."""
+        watcher = Watcher()
+        verifyObject(IExecutorWatcher, watcher)
+        self.executors.watchers.append(watcher)
+        executor_id = self.create()
+        link = self.links[executor_id]
+        link.ready("g1")
+        self.assertEqual(watcher.changes, [executor_id])
+        link.lose()
+        link.ready("g2")
+        self.assertEqual(watcher.changes, [executor_id] * 3)
+        self.assertEqual(watcher.removed, [])
+        self.ask(operations.DELETE_EXECUTOR, None, executor_id)
+        self.assertEqual(watcher.removed, [executor_id])
+
+
+class CurrentLinkTests(ExecutorsCase):
+    """Which link generation may ask for what is assigned to its executor."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.executor_id = self.create()
+        self.link = self.links[self.executor_id]
+
+    def assert_refused(self, generation: str) -> None:
+        """Assert that a generation is not the present one."""
+        error = self.assertRaises(
+            GarconError, self.executors.require_current, self.executor_id, generation
+        )
+        self.assertEqual((error.code, error.status), ("EXECUTOR_UNAVAILABLE", 503))
+
+    def test_the_present_one(self) -> None:
+        """Needs no grant, and no other one has its rights."""
+        self.assert_refused("g1")
+        self.link.ready("g1")
+        self.executors.require_current(self.executor_id, "g1")
+        self.assert_refused("g0")
+        self.link.lose()
+        self.assert_refused("g1")
+        self.link.ready("g2")
+        self.executors.require_current(self.executor_id, "g2")
+
+    def test_disabled_and_stopping(self) -> None:
+        """Neither may ask for anything."""
+        self.link.ready("g1")
+        self.updated(self.executor_id, enabled=False)
+        self.assert_refused("g1")
+        self.updated(self.executor_id, enabled=True)
+        self.links[self.executor_id].ready("g2")
+        self.executors.require_current(self.executor_id, "g2")
+        self.executors.quiesce()
+        self.assert_refused("g2")
+
+    def test_unknown(self) -> None:
+        """There is no such executor."""
+        error = self.assertRaises(GarconError, self.executors.require_current, UNKNOWN, "g1")
+        self.assertEqual(error.code, "EXECUTOR_NOT_FOUND")

@@ -112,7 +112,7 @@ class FileTests(SynchronousTestCase):
             self.refused(version=version)
         for revision in (None, -1, "1", 1.5):
             self.refused(revision=revision)
-        for found in (
+        found: list[Any] = [
             None,
             [],
             {"other": ["p1"]},
@@ -121,8 +121,9 @@ class FileTests(SynchronousTestCase):
             {"local": ["p1", "p1"]},
             {"local": [f"p{n}" for n in range(PROFILES + 1)]},
             {executor(n): ["p1"] for n in range(EXECUTORS + 1)},
-        ):
-            self.refused(assignments=found)
+        ]
+        for one in found:
+            self.refused(assignments=one)
         for content in (b"", b"[]", b"{", b"\xff"):
             self.assertRaises(ValueError, decode, content)
 

@@ -41,7 +41,7 @@ class EditingCase(SynchronousTestCase):
 
     def refused(self, work: Any, *args: Any, **more: Any) -> GarconError:
         """Have something refused as invalid."""
-        error = self.assertRaises(GarconError, work, *args, **more)
+        error: GarconError = self.assertRaises(GarconError, work, *args, **more)
         self.assertNotIn(KEY, error.text)
         return error
 
@@ -271,13 +271,14 @@ class ChangeTests(EditingCase):
 
     def test_a_change_of_nothing_is_none(self) -> None:
         """The revision stays."""
-        for body in (
+        bodies: list[dict[str, Any]] = [
             {},
             {"label": "Models"},
             {"endpoint": {}},
             {"endpoint": {"apiKey": ""}},
             {"endpoint": {"apiKey": KEY, "baseUrl": "https://models.example/v1/"}},
-        ):
+        ]
+        for body in bodies:
             self.assertIs(self.change(self.profile, body), self.profile)
 
     def test_a_stale_revision(self) -> None:

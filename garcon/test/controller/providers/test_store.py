@@ -240,7 +240,8 @@ class ChangeTests(StoreCase):
         assert isinstance(error, GarconError)
         self.assertEqual(error.code, "VALIDATION_FAILED")
         self.assertEqual(self.writes, [])
-        self.assertEqual(list(self.successResultOf(self.store.profiles())), ["models_00beef"])
+        there = self.successResultOf(self.store.profiles())
+        self.assertEqual(list(there), ["models_00beef"])
 
 
 class ResolveTests(StoreCase):
