@@ -5,15 +5,21 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.messages import (
+    AgentSwitch,
     AssistantMessage,
     BashToolUse,
+    Compaction,
     ErrorMessage,
     Image,
     PermissionRequest,
+    Style,
+    Thinking,
+    ToolResult,
     TranscriptNotice,
 )
 from garcon.contract.runs import RunFailure
 from garcon.controller.transcripts import resend, rows
+from garcon.controller.transcripts.chat_rows import ChatRow, chat_row
 from garcon.controller.transcripts.resend import Candidate
 from garcon.controller.transcripts.rows import Draft, Outcome
 from garcon.store.records import Row
@@ -79,20 +85,38 @@ class UnansweredTests(SynchronousTestCase):
         self.check([wrote("a"), ended("finished")], [])
         self.check([wrote("a"), ended("failed")], [])
 
+    def test_any_other_output_is_an_answer(self) -> None:
+        """Whatever an agent wrote but an error."""
+        for message in (
+            TOOL,
+            Thinking(timestamp=AT, content="hm"),
+            ToolResult(timestamp=AT, tool_id="t", content={}, is_error=True),
+            Compaction(timestamp=AT, trigger="auto", summary="so far"),
+        ):
+            self.check([wrote("a"), rows.provider_row(message)], [])
+
     def test_what_does_not_answer_is_skipped_over(self) -> None:
-        """Interrupted ends, notices, sessions and outcomes of permissions do not end the count."""
-        self.check(
-            [
-                wrote("a"),
-                rows.session(AT, "s"),
-                ended("interrupted"),
-                rows.notice(AT, "n"),
-                rows.permission_resolved(AT, "o", True),
-                rows.permission_cancelled(AT, "o"),
-                wrote("b"),
-            ],
-            [1, 7],
-        )
+        """Interrupted ends, notices, chat rows, changes of hands, sessions and outcomes of
+        permissions do not end the count, one by one and all together.
+        """
+        skipped = [
+            rows.session(AT, "s"),
+            ended("interrupted"),
+            rows.notice(AT, "n"),
+            chat_row(AT, "m1", ChatRow(Style("notice"), "row")),
+            chat_row(AT, "m2", ChatRow(Style("error"), "row")),
+            rows.agent_switch(AgentSwitch(timestamp=AT, from_agent_id="a", to_agent_id="b")),
+            rows.permission_resolved(AT, "o", True),
+            rows.permission_cancelled(AT, "o"),
+        ]
+        for one in skipped:
+            self.check([wrote("a"), one, wrote("b")], [1, 3])
+        self.check([wrote("a"), *skipped, wrote("b"), *skipped], [1, 10])
+
+    def test_an_input_that_joined_a_turn_counts(self) -> None:
+        """It is an input like any other once the turn was cut off (5.2.1)."""
+        steered = rows.user_input(AT, "b", [], "b", is_steer=True)
+        self.check([wrote("a"), said(), steered, ended("interrupted")], [3])
 
     def test_tells_when_no_answer_was_met(self) -> None:
         """Whoever counts in pieces must know whether to go on."""
