@@ -42,6 +42,7 @@ UNKNOWN_FINAL = "unknown, final"
 UNDISPATCHED_CODES = frozenset(
     {"CLI_CONTROLLER_UNAVAILABLE", "CLI_SERVICE_BUSY", "SERVER_SHUTTING_DOWN"}
 )
+OF_THE_BRIDGE = frozenset({"CLI_CONTROLLER_UNAVAILABLE", "CLI_SERVICE_BUSY", "CLI_OUTCOME_UNKNOWN"})
 AMBIGUOUS_STATUSES = frozenset({408, 425, 429})
 
 
@@ -90,9 +91,12 @@ def submit(
     what: str,
     *,
     seconds: float | None = None,
+    is_settled_by_any_code: bool = False,
 ) -> dict[str, Any]:
     """Send `body` until it is known what became of it; return the answer.
 
+    `is_settled_by_any_code`: a coded error of the controller's own is its last word, whatever its
+    status (a steer: chats.md 6.4).
     `answers` says what makes an answer not that of this command, or None.  Raises `Refused`, or a
     `CommandFailure` that says whether `what` may have been accepted.
     """
@@ -108,6 +112,8 @@ def submit(
         except (ApiError, TransportFailure, RuntimeReplaced) as e:
             error = e
         verdict = judge(error)
+        if is_settled_by_any_code and _is_controllers(error):
+            verdict = REFUSED
         if verdict == REFUSED:
             if uncertain:
                 raise _lost(what, f"a repetition was refused: {_said(error)}", True)
@@ -118,6 +124,11 @@ def submit(
         client.system.sleep(max(0.1 * attempt, float(error.retry_after or 0)))
         _check(client, what, uncertain)
     raise _lost(what, _said(error), uncertain)
+
+
+def _is_controllers(error: GarconError) -> bool:
+    """Whether the controller itself said something of the command, and not what is in between."""
+    return isinstance(error, ApiError) and bool(error.code) and error.code not in OF_THE_BRIDGE
 
 
 def _check(client: GarconClient, what: str, uncertain: bool) -> None:

@@ -103,6 +103,19 @@ _ALL = (
         notes="The chat stays on its executor. Naming another --agent hands the chat over to it.",
     ),
     Command(
+        "resume-async",
+        "<chat> <message>",
+        "Send a message to a chat and return at once",
+        "resume_async",
+        options=(
+            Option("--allow-steer", "let it join the turn that runs, if one does"),
+            *PRESENTATION,
+            JSON,
+        ),
+        notes="The message becomes a turn of its own if the chat is idle. It is never queued: a"
+        " busy chat, or one with paused or queued messages, refuses it.",
+    ),
+    Command(
         "wait",
         "<chat>",
         "Wait for a turn and print its answer",

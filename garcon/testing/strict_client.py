@@ -32,6 +32,13 @@ from garcon.contract.chats import (
 )
 from garcon.contract.ids import is_uuid4
 from garcon.contract.operations import Operation
+from garcon.contract.queue_commands import (
+    ChatControl,
+    EntryAccepted,
+    EntrySteered,
+    SteerAccepted,
+)
+from garcon.contract.queues import ExecutionControl
 from garcon.testing.fleet import eventually, expect
 from garcon.testing.strict_rules import (
     Said,
@@ -46,6 +53,11 @@ from garcon.testing.strict_rules import (
 )
 
 WAIT = 60.0
+_ENTRY_COMMANDS = {
+    operations.REPLACE_ENTRY.route.key: "queue-entry-replace",
+    operations.DELETE_ENTRY.route.key: "queue-entry-delete",
+    operations.MOVE_ENTRY.route.key: "queue-entry-move",
+}
 
 
 @define(eq=False)
@@ -170,6 +182,71 @@ class StrictClient:
         expect(accepted.turn_id is msgspec.UNSET, "a stop has no turn")
         check_control(accepted.control, self.instance)
         return accepted
+
+    # The queue, and further input
+
+    def entry_body(self, view: str, chat_id: str, content: str, **more: Any) -> Any:
+        """Return a queued message that is in order."""
+        body = {
+            "clientRequestId": self.request_id(),
+            "clientMessageId": self.request_id(),
+            "chatId": chat_id,
+            "transcriptViewId": view,
+            "content": content,
+        }
+        return body | more
+
+    def queue(self, chat_id: str) -> ExecutionControl:
+        """Read a chat's queue."""
+        read: ChatControl = self.asked(operations.READ_QUEUE, query={"chatId": chat_id})
+        return self._control(read, chat_id)
+
+    def create(self, body: Mapping[str, Any], status: str = "accepted") -> EntryAccepted:
+        """Queue a message."""
+        return self._entry(operations.CREATE_ENTRY, body, "queue-entry-create", status)
+
+    def change(
+        self, operation: Operation, entry_id: str, chat_id: str, **more: Any
+    ) -> EntryAccepted:
+        """Edit, move or take out an entry."""
+        body = {"clientRequestId": self.request_id(), "chatId": chat_id, "entryId": entry_id}
+        return self._entry(operation, body | more, _ENTRY_COMMANDS[operation.route.key], "accepted")
+
+    def hold(self, operation: Operation, chat_id: str, **more: Any) -> ExecutionControl:
+        """Pause, resume or clear."""
+        held: ChatControl = self.asked(operation, {"chatId": chat_id, **more})
+        return self._control(held, chat_id)
+
+    def steer(self, body: Mapping[str, Any], status: str = "accepted") -> SteerAccepted:
+        """Give a turn further input; the body is that of a queued message."""
+        accepted: SteerAccepted = self.asked(operations.STEER, body)
+        _accepted(accepted, body, "steer", status)
+        expect(is_uuid4(accepted.turn_id), "the turn that was joined")
+        return accepted
+
+    def steer_entry(self, body: Mapping[str, Any], status: str = "accepted") -> EntrySteered:
+        """Give a turn the head of the queue."""
+        accepted: EntrySteered = self.asked(operations.STEER_ENTRY, body)
+        _accepted(accepted, body, "steer", status)
+        expect(is_uuid4(accepted.turn_id), "the turn that was joined")
+        assert isinstance(accepted.control, ExecutionControl)
+        check_control(accepted.control, self.instance)
+        same(accepted.server_instance_id, accepted.control.server_instance_id, "the instance")
+        return accepted
+
+    def _entry(
+        self, operation: Operation, body: Mapping[str, Any], command_type: str, status: str
+    ) -> EntryAccepted:
+        accepted: EntryAccepted = self.asked(operation, body)
+        _accepted(accepted, body, command_type, status)
+        expect(accepted.turn_id is msgspec.UNSET, "an entry has no turn")
+        check_control(accepted.control, self.instance)
+        return accepted
+
+    def _control(self, read: ChatControl, chat_id: str) -> ExecutionControl:
+        same((read.success, read.chat_id), (True, chat_id), "the chat")
+        check_control(read.control, self.instance)
+        return read.control
 
     def decide(self, body: Mapping[str, Any], status: str = "accepted") -> CommandAccepted:
         """Decide on a permission."""

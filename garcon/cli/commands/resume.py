@@ -49,16 +49,12 @@ def run(invocation: Invocation) -> int:
 
     client = invocation.connect()
     snapshot = read_snapshot(client, chat_id, 1, RESUME)
-    transcript = snapshot["transcript"]
-    if transcript["availability"] != "available":
-        code = transcript.get("errorCode", "")
-        text = f"the transcript of chat {chat_id} is unavailable ({code})"
-        raise CommandFailure(RESUME, text, OPERATIONAL, code)
+    view = viewed(snapshot)
     body: dict[str, Any] = {
         "clientRequestId": client.system.uuid(),
         "clientMessageId": client.system.uuid(),
         "chatId": chat_id,
-        "transcriptViewId": transcript["transcriptViewId"],
+        "transcriptViewId": view,
         "command": prompt,
         "permissionFallbackPolicy": FALLBACK_POLICY,
     }
@@ -85,6 +81,17 @@ def run(invocation: Invocation) -> int:
         titleUpdate=update.envelope,
     )
     return finish(invocation, client, turn, envelope, update)
+
+
+def viewed(snapshot: dict[str, Any]) -> str:
+    """Return the view that a chat's next input is meant for, or fail for one that has none."""
+    transcript = snapshot["transcript"]
+    if transcript["availability"] != "available":
+        code = transcript.get("errorCode", "")
+        text = f"the transcript of chat {snapshot['chat']['id']} is unavailable ({code})"
+        raise CommandFailure(RESUME, text, OPERATIONAL, code)
+    view: str = transcript["transcriptViewId"]
+    return view
 
 
 def selected(client: GarconClient, parsed: Parsed, snapshot: dict[str, Any]) -> dict[str, Any]:
