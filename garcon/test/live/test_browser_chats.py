@@ -182,8 +182,14 @@ class TurnTests(BrowserCase):
         self.assertEqual(self.phases(self.socket), [(chat_id, "running")])
         told = [event.phase for event in self.socket.heard(ProcessingUpdated, chat_id)]
         self.assertEqual(set(told), {"running"})
-        executors = newer.heard(ExecutorsChanged)[-1].executors
-        self.assertEqual([one.availability for one in executors], ["ready", "reconnecting"])
+
+        def shown(messages: list[Any]) -> Any:
+            changes = [one for one in messages if isinstance(one, ExecutorsChanged)]
+            states = [[one.availability for one in change.executors] for change in changes]
+            return ["ready", "reconnecting"] in states or None
+
+        newer.wait_for("the worker's state", shown)
+        self.socket.ping()
         self.assertEqual(self.socket.heard(ExecutorsChanged), [])
 
     def phases(self, socket: StrictSocket) -> list[tuple[str, str]]:
