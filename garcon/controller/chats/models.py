@@ -65,8 +65,13 @@ def must_be_offered(entry: AgentEntry, selection: Selection) -> None:
     if protocol is not None and protocol not in entry.supported_protocols:
         raise _unfit(f"The agent {entry.id} does not speak {protocol}.")
     listed = _listed(entry, selection)
-    if selection.api_provider_id is not None and listed is None:
-        raise _unfit("The endpoint does not exist or does not offer this model to the agent.")
+    if selection.api_provider_id is not None:
+        if listed is None:
+            raise _unfit("The endpoint does not exist or does not offer this model to the agent.")
+        if protocol not in (None, listed.protocol):
+            raise _unfit(f"The endpoint does not speak {protocol}.")
+    elif listed is None and _lives_on_endpoints(entry):
+        raise _unfit(f"The agent {entry.id} needs a model of an API provider's endpoint.")
     if entry.requires_strict_model_discovery and listed is None:
         raise _unfit(f"The agent {entry.id} does not offer the model {selection.model}.")
 
@@ -95,6 +100,13 @@ def is_local(entry: AgentEntry, selection: Selection) -> bool | None:
     """Whether a model runs on the executor's own machine; None for one that is not listed."""
     listed = _listed(entry, selection)
     return None if listed is None else listed.is_local is True
+
+
+def _lives_on_endpoints(entry: AgentEntry) -> bool:
+    """Whether an agent has no model of its own, so that nothing answers to a bare name."""
+    return entry.accepts_api_provider_endpoints and all(
+        model.endpoint_id is not UNSET for model in entry.models
+    )
 
 
 def _listed(entry: AgentEntry, selection: Selection) -> Model | None:

@@ -20,6 +20,7 @@ from garcon.controller.chats.service import Chats
 from garcon.controller.events import Publisher
 from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL, Principal
+from garcon.controller.providers.offers import Offers
 from garcon.store.interfaces import IStore
 from garcon.testing.fake_runtime import FakeExecutors, FakeRuntime
 from garcon.testing.memory_store import MemoryStore
@@ -58,6 +59,9 @@ def said(answer: Answer) -> Said:
 class ChatsTestCase(SynchronousTestCase):
     """One controller's chats; `restart` makes another process over the same store."""
 
+    offers: Offers | None = None
+    """What profiles add to the agents, where a test has some."""
+
     def setUp(self) -> None:
         self.base = os.path.realpath(self.mktemp())
         os.makedirs(f"{self.base}/p")
@@ -93,6 +97,7 @@ class ChatsTestCase(SynchronousTestCase):
             self.clock,
             self.base,
             publisher=self.publisher,
+            offers=self.offers,
             wall_clock=lambda: self.time + self.clock.seconds(),
         )
         self.successResultOf(self.chats.load())
