@@ -11,6 +11,7 @@ from garcon.controller.chats.service import Chats
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.http.listener import Listeners
 from garcon.controller.metrics import Metrics
+from garcon.controller.ws.hub import Sockets
 from garcon.store.sqlite import SqliteStore
 
 _PHASES = ("running", "stopping", "reconnecting")
@@ -24,6 +25,7 @@ def watch_parts(
     executors: IExecutors,
     listeners: Listeners,
     store: SqliteStore,
+    sockets: Sockets,
     stalls: Callable[[], Mapping[str, float]],
 ) -> None:
     """Have `metrics` show what these parts hold and have done."""
@@ -44,6 +46,7 @@ def watch_parts(
     metrics.watch("executor_links", "Remote executors, by the state of their link.", links, "state")
     metrics.watch("http_connections", "Open HTTP connections.", lambda: listeners.connections)
     metrics.watch("http_uploads_bytes", "Bodies in memory.", lambda: listeners.uploading)
+    metrics.watch("browser_sockets", "Open sockets of browsers.", lambda: len(sockets))
     metrics.watch("store_commits", "Commits of the store.", lambda: store.commits, kind="counter")
     metrics.watch(
         "store_failed_commits",

@@ -336,8 +336,9 @@ class DiscoveryTests(DoorCase):
         """And lists every operation."""
         response = self.ask("GET", f"{PATH}/openapi.json", {"Authorization": ""})
         paths = response.json["paths"]
+        listed = {path: methods for path, methods in paths.items() if path.startswith(f"{PATH}/")}
         self.assertEqual(
-            sum(len(methods) for methods in paths.values()), len(operations.OPERATIONS)
+            sum(len(methods) for methods in listed.values()), len(operations.OPERATIONS)
         )
         self.assertIn("patch", paths["/api/v1/executors/{executorId}"])
 
