@@ -128,6 +128,13 @@ class BrowserProtocol(WebSocketServerProtocol):
         if self.state == self.STATE_OPEN and self._socket.unsent == 0:
             self.sendPong(payload)
 
+    def onCloseFrame(self, code: int, reasonRaw: bytes) -> bool | None:
+        """Answer a goodbye.  Who then takes nothing of what is unsent does not keep his place."""
+        result = super().onCloseFrame(code, reasonRaw)
+        if not self._is_over and self._closing is None:
+            self._closing = self.factory.reactor.callLater(CLOSE_TIME, self._close_too_long)
+        return result
+
     def onMessageEnd(self) -> None:
         """A whole message came, text or binary: both are read alike."""
         parts, self.message_data = self.message_data, None

@@ -12,9 +12,10 @@ from typing import Any
 from garcon.contract import operations
 from garcon.contract.limits import MIB
 from garcon.test.live.fleets import FleetTestCase
+from garcon.testing.fleet import eventually
 from garcon.testing.strict_client import StrictClient
 from garcon.testing.strict_socket import StrictSocket
-from garcon.testing.websocket_client import TEXT, WebSocketClient
+from garcon.testing.websocket_client import CLOSE, TEXT, Refused, WebSocketClient
 
 CROWD = 200
 ROWS = 300
@@ -175,6 +176,29 @@ class StuckTests(CrowdCase):
         for client in stuck:
             self.assertEqual(client.ended(), "dropped")
         self.client().ask({"type": "ws-ping", "clientRequestId": "p", "sentAt": 1})
+
+    def test_whoever_says_goodbye_does_not_keep_a_place(self) -> None:
+        """Though he takes nothing of what is unsent; the idle time is sixteen minutes."""
+        chat_id, turn_id = self.start_turn("say hi")
+        self.direct.settled(chat_id, turn_id)
+        view = self.direct.messages(chat_id).transcript_view_id
+        leaving = self.client(receive_buffer=4_096)
+        others = [self.client() for _ in range(CROWD + 9)]
+        self.assertRaises(Refused, self.client)
+        for _ in range(90):
+            self.add_row(chat_id, view)
+            for client in others:
+                client.frames_now()
+        self.assertNotIn("a browser socket was closed", self.controller.output.text())
+        leaving.send_frame(CLOSE, b"\x03\xe8")
+        eventually("the place", self._try)
+
+    def _try(self) -> bool:
+        try:
+            self.client()
+        except Refused:
+            return False
+        return True
 
     def test_who_reads_slowly_is_not_closed(self) -> None:
         """As long as all of it is taken in time, whatever it is together."""
