@@ -19,6 +19,7 @@ from garcon.contract.chats import (
     TurnReceipt,
 )
 from garcon.contract.ids import is_chat_id, is_uuid4
+from garcon.contract.queues import ExecutionControl
 from garcon.testing.fleet import expect
 
 TIMES = frozenset(
@@ -74,8 +75,15 @@ def refusal(said: Said) -> tuple[int, str, bool]:
     expect(said.status >= 400, str(said))
     needed = {"success", "error", "errorCode", "retryable"}
     expect(needed <= set(envelope), f"the envelope lacks a member: {envelope}")
-    more = set(envelope) - needed - {"details", "control"}
+    steered = {"deliveryOutcome", "serverInstanceId"}
+    more = set(envelope) - needed - {"details", "control"} - steered
     expect(not more, f"the envelope has {more}: {envelope}")
+    # Both belong to the steer of a queue's entry, and there is none of them without the other.
+    expect(len(steered & set(envelope)) in (0, 2), f"the envelope has half of {steered}")
+    delivery = envelope.get("deliveryOutcome", "not-sent")
+    expect(delivery in ("not-sent", "unknown", "accepted"), "an outcome of a delivery")
+    if "control" in envelope:
+        check_control(exactly(json.dumps(envelope["control"]).encode(), ExecutionControl), None)
     expect(envelope["success"] is False, "success is false")
     expect(isinstance(envelope["error"], str) and envelope["error"], "there is a text")
     expect(isinstance(envelope.get("details", ""), str), "details are text")
