@@ -167,6 +167,14 @@ class FailureTests(QueueTestCase):
         self.resume(pause["id"])
         self.assertEqual(self.prompts(), ["one", "two"])
 
+    def test_one_failure_is_told_once(self) -> None:
+        """Rows, then the phase, the failure, once, and the pause (server.md A.11.2, A.11.6)."""
+        self.queued("one")
+        self.queued("two")
+        self.told.clear()
+        self.local.last.fail("bad")
+        self.assertEqual(self.order(), ["hidden", "phase None", "failed", "control 4"])
+
     def test_without_anything_left_there_is_no_pause(self) -> None:
         """A direct run is admitted."""
         self.queued("one")

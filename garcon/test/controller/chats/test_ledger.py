@@ -5,8 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import LEDGER_TERMINAL
-from garcon.controller.chats.ledger import Ledger, Record, digested, fingerprint
-from garcon.errors import GarconError
+from garcon.controller.chats.ledger import STEER, STEERS, Ledger, Record, digested, fingerprint
+from garcon.errors import GarconError, LimitExceeded
 
 AT = "2026-01-02T03:04:05.678Z"
 
@@ -72,6 +72,18 @@ class LedgerTests(SynchronousTestCase):
         self.assertIsNone(self.ledger.replayed("agent-run", "chat", "r0", b"m"))
         self.assertIsNotNone(self.ledger.replayed("agent-run", "chat", "r1", b"m"))
         self.assertIs(self.ledger.replayed("agent-run", "chat", "running", b"m"), under_way)
+
+    def test_ten_thousand_steers_and_one_more(self) -> None:
+        """None is forgotten, however many commands have ended since, and one more is refused."""
+        for n in range(STEERS):
+            self.ledger.settle(self.accept(f"s{n}", STEER), "finished")
+        error = self.assertRaises(LimitExceeded, self.accept, "more", STEER)
+        self.assertEqual((error.code, error.status), ("STEER_CAPACITY_EXHAUSTED", 503))
+        self.assertFalse(error.retryable)
+        for n in (0, STEERS - 1):
+            self.assertIsNotNone(self.ledger.replayed(STEER, "chat", f"s{n}", b"m"))
+        self.ledger.settle(self.accept("r"), "finished")
+        self.assertIsNotNone(self.replayed())
 
 
 class FingerprintTests(SynchronousTestCase):

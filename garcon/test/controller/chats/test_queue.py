@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from random import Random
 from typing import Any
 
 from msgspec import to_builtins
@@ -324,6 +327,46 @@ class SteeringTests(QueueCase):
         queue = filled("a").steering("a", 1, 0, AT).cleared(AT)
         self.assertIs(queue.dispatched("a", AT), queue)
         self.assertIs(queue.requeued("a", AT), queue)
+
+
+class WalkTests(QueueCase):
+    """Whatever is done in whatever order."""
+
+    def test_what_always_holds(self) -> None:
+        """A change is one version, a refusal none; entries are unique and counted to the byte, and
+        what is steered is one of them.
+        """
+        chance = Random(20260102)
+        for _ in range(300):
+            queue, made = Queue(), 0
+            for _ in range(40):
+                ids = [one.id for one in queue.entries] + ["gone"]
+                one, other = chance.choice(ids), chance.choice(ids)
+                changes: list[Callable[[], Queue]] = [
+                    partial(queue.added, entry(f"e{made}", "é" * chance.randrange(9)), AT),
+                    partial(queue.replaced, one, "é" * chance.randrange(9), 1, AT),
+                    partial(queue.deleted, one, AT),
+                    partial(queue.moved, move(one, "after", other, queue.reorder_revision), AT),
+                    partial(queue.dispatched, one, AT),
+                    partial(queue.steering, one, 1, queue.reorder_revision, AT),
+                    partial(queue.requeued, one, AT),
+                    partial(queue.paused, f"p{made}", AT),
+                    partial(queue.failed, one, f"f{made}", AT),
+                    partial(queue.resumed, queue.pause.id if queue.pause else "none", AT),
+                    partial(queue.cleared, AT),
+                ]
+                made += 1
+                try:
+                    after = chance.choice(changes)()
+                except GarconError:
+                    continue
+                self.assertEqual(after.version, queue.version + (0 if after is queue else 1))
+                queue = after
+                kept = [one.id for one in queue.entries]
+                self.assertEqual(len(set(kept)), len(kept))
+                size = sum(len(one.content.encode()) for one in queue.entries)
+                self.assertEqual(queue.size, size)
+                self.assertIn(queue.steering_id, (None, *kept))
 
 
 class AppliedTests(SynchronousTestCase):
