@@ -47,6 +47,7 @@ from garcon.controller.http.shell import AppTitle
 from garcon.controller.metrics import Metrics
 from garcon.controller.preambles.service import PreambleService
 from garcon.controller.providers.service import Providers
+from garcon.controller.providers.store import ProviderStore
 from garcon.controller.settings.service import Settings
 from garcon.controller.ws.hub import Sockets
 from garcon.controller.ws.resource import BrowserDoor
@@ -156,8 +157,7 @@ class Controller:
         store = os.path.join(config.workspace_dir, STORE_FILE)
         self.providers = Providers(
             reactor,
-            config.root.path,
-            config.workspace_dir,
+            ProviderStore(reactor, config.root.path, config.workspace_dir),
             is_fresh=not os.path.lexists(store),
         )
         self.handlers = Handlers()

@@ -1,6 +1,7 @@
 """One private file and the copy of it in memory, which is the truth as long as there is one.
 
-Reading and writing are done on another thread: a write waits for the disk.
+Reading and writing are done on another thread, JSON included: a write waits for the disk, and a
+file may be large.
 """
 
 from __future__ import annotations
@@ -65,8 +66,7 @@ class KeptFile(Generic[T]):
         if self.held is not None:
             return self.held
         try:
-            content = await self._in_thread(self._read, self.path)
-            self.held = self._decode(content)
+            self.held = await self._in_thread(self._read_all)
         except FileNotFoundError:
             return None
         except StartupError as error:
@@ -85,11 +85,8 @@ class KeptFile(Generic[T]):
         Fails with `StorageUnavailable` when nothing was changed, and with `SaveUncertain` when that
         is not known: then what is held is forgotten, and read again by whoever asks next.
         """
-        content = self._encode(value)
-        if len(content) > LARGEST:
-            raise validation(f"That is more than the {LARGEST} bytes that can be kept.")
         try:
-            await self._in_thread(self._write, self.path, content)
+            await self._in_thread(self._write_all, value)
         except DirectoryNotSynced:
             self._log.failure("{path} may not survive a crash", path=self.path)
             self.held = None
@@ -99,6 +96,15 @@ class KeptFile(Generic[T]):
             text = "The change could not be saved; nothing was changed."
             raise StorageUnavailable(text) from None
         self.held = value
+
+    def _read_all(self) -> T:
+        return self._decode(self._read(self.path))
+
+    def _write_all(self, value: T) -> None:
+        content = self._encode(value)
+        if len(content) > LARGEST:
+            raise validation(f"That is more than the {LARGEST} bytes that can be kept.")
+        self._write(self.path, content)
 
     def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
         pool = self._reactor.getThreadPool() if self._pool is None else self._pool

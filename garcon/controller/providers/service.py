@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -40,12 +40,10 @@ class Providers:
 
     _log = Logger()
 
-    def __init__(
-        self, reactor: Any, config_dir: str, workspace_dir: str, *, is_fresh: bool
-    ) -> None:
-        self._reactor = reactor
+    def __init__(self, clock: IReactorTime, store: ProviderStore, *, is_fresh: bool) -> None:
+        self._clock = clock
         self._is_fresh = is_fresh
-        self.store = ProviderStore(reactor, config_dir, workspace_dir)
+        self.store = store
         self.offers = Offers(self.store)
         self.credentials = LocalCredentials(self.store)
         self._executors: Executors
@@ -95,7 +93,7 @@ class Providers:
             os.urandom,
             self._executors.timestamp,
         ).register(handlers)
-        Discoveries(self.store, self._executors, self._reactor).register(handlers)
+        Discoveries(self.store, self._executors, self._clock).register(handlers)
 
     def settled(self) -> Deferred[None]:
         """Fire when every change that was begun is written, or has failed."""
