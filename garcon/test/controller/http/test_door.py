@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
-
-if sys.version_info >= (3, 14):
-    pass
-else:
-    pass
 
 from garcon.contract import operations
 from garcon.controller.handlers import Reply
