@@ -1,14 +1,14 @@
 """Further input for the turn that runs (chats.md 3.12, 3.19, 5.11).
 
-A steer goes through three places, each in the order of arrival.  It waits until the turn's launch
-is over; it is admitted under the chat's lock, where its target is captured; and it is delivered
-outside of that lock, so that a stop never waits for an agent.  Its row is kept the moment its
-delivery is known, before anything that the agent says to it.
+A steer goes through these steps in the order of arrival: it waits until the turn's launch is over,
+takes its identity, captures its target, is admitted, and is delivered.  Identity and admission are
+under the chat's lock; what waits for an agent is not, so that a stop never does.  Its row is kept
+the moment its delivery is known, before anything that the agent says to it.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from attrs import define, field, frozen
 from msgspec import to_builtins
@@ -21,7 +21,7 @@ from garcon.contract.queue_commands import EntrySteered, SteerAccepted, SteerCha
 from garcon.contract.steering import Steer, Steered, SteerTarget
 from garcon.controller.chats import fields, steer_errors
 from garcon.controller.chats.admission import NewInput, is_repeated
-from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.chat import Chat, no_such_chat
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.ledger import STEER, Record, failed_again, fingerprint
 from garcon.controller.chats.queues import at_least, entry_id, queued_content
@@ -157,17 +157,21 @@ class Steering:
     # Admission
 
     async def _arrived(self, wish: _Wish) -> _Taken:
-        """Wait for a launch that is under way, then for the chat."""
+        """See a steer to its delivery, in its turn among those of its chat."""
         while True:
             chat = self._state.registry.get(wish.chat_id)
             if chat.turn is not None:
                 await chat.turn.launched()
-            taken = await self._state.lanes.run(wish.chat_id, lambda: self._taken(wish))
-            if taken is not None:
+            taken = await self._state.lanes.run(wish.chat_id, lambda: self._accepted(wish))
+            if isinstance(taken, _Taken):
                 return taken
+            if taken is not None:
+                return await self._handed_over(wish, *taken)
 
-    async def _taken(self, wish: _Wish) -> _Taken | None:
-        """Admit a steer, or None while another launch has begun."""
+    async def _accepted(self, wish: _Wish) -> tuple[Chat, Record, Turn] | _Taken | None:
+        """Take a new steer's identity and find the turn that it is for; None while another launch
+        has begun.
+        """
         state = self._state
         chat = state.registry.get(wish.chat_id)
         if wish.view_id != chat.transcript.view_id:
@@ -182,7 +186,24 @@ class Steering:
         self._deliveries.must_have_room(chat.id)
         record = state.ledger.accept(STEER, chat.id, wish.request_id, wish.mark, state.now())
         try:
-            delivery = await self._admitted(wish, chat, record)
+            wish.source.input(chat)
+            turn = _steerable(chat)
+        except GarconError as error:
+            self._settle(record, error)
+            raise
+        record.turn_id = turn.run_id
+        return chat, record, turn
+
+    async def _handed_over(self, wish: _Wish, chat: Chat, record: Record, turn: Turn) -> _Taken:
+        """Capture the target, without the chat's lock, and set the delivery on its way."""
+        state = self._state
+        try:
+            target = await self._captured(chat, turn)
+            delivery = await state.lanes.run(
+                chat.id,
+                lambda: self._admitted(wish, chat, record, turn, target),
+                is_bounded=False,
+            )
         except GarconError as error:
             self._settle(record, error)
             raise
@@ -204,18 +225,20 @@ class Steering:
             self._settle(record, source.concluded(chat, steer_errors.unknown()))
         return _Taken(record, "duplicate")
 
-    async def _admitted(self, wish: _Wish, chat: Chat, record: Record) -> _Delivery | None:
-        """Capture what is to be steered; None for an input that is in the transcript already."""
+    async def _admitted(
+        self, wish: _Wish, chat: Chat, record: Record, turn: Turn, target: SteerTarget
+    ) -> _Delivery | None:
+        """Mark what is steered, if all is as it was; None for an input that is in the transcript
+        already.
+        """
+        if self._state.registry.find(chat.id) is not chat:
+            raise no_such_chat()
         message_id, content = wish.source.input(chat)
-        turn = _steerable(chat)
-        record.turn_id = turn.run_id
         if await is_repeated(chat, NewInput(message_id, content), is_steer=True):
             wish.source.consumed(chat)
             return None
-        target = await self._captured(chat, turn)
-        if chat.turn is not turn:
-            raise steer_errors.unavailable()
-        _steerable(chat)
+        if chat.turn is not turn or turn.takes_no_more:
+            raise steer_errors.of(_missed(chat, turn))
         wish.source.begin(chat)
         record.state = "running"
         return _Delivery(
@@ -275,7 +298,7 @@ class Steering:
         try:
             content = await delivery.resolved
             if delivery.turn.takes_no_more or self._state.is_shutting_down:
-                outcome = Steered(outcome=self._missed(delivery))
+                outcome = Steered(outcome=_missed(delivery.chat, delivery.turn))
             else:
                 steered, outcome = self._input(delivery), Steered(outcome="unknown")
                 outcome = await self._sent(delivery, steered, content)
@@ -283,10 +306,6 @@ class Steering:
                     await delivery.turn.flushed()
         finally:
             self._conclude(delivery, outcome, steered)
-
-    def _missed(self, delivery: _Delivery) -> Any:
-        """The turn is over: another one, if there is one, is not the one that was meant."""
-        return "turn-unavailable" if delivery.chat.turn in (None, delivery.turn) else "turn-changed"
 
     def _input(self, delivery: _Delivery) -> SteeredInput:
         draft = rows.user_input(
@@ -360,3 +379,8 @@ def _steerable(chat: Chat) -> Turn:
     if turn is None or turn.takes_no_more:
         raise steer_errors.unavailable()
     return turn
+
+
+def _missed(chat: Chat, turn: Turn) -> Literal["turn-unavailable", "turn-changed"]:
+    """The turn is over: another one, if there is one, is not the one that was meant."""
+    return "turn-unavailable" if chat.turn in (None, turn) else "turn-changed"

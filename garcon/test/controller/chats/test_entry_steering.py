@@ -7,7 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from garcon.contract import operations
-from garcon.contract.steering import SteerCapture, Steered
+from garcon.contract.steering import SteerCapture, Steered, SteerTarget
 from garcon.controller.chats.commits import RETRIES
 from garcon.test.controller.chats.cast import INSTANCE, OTHER, Said
 from garcon.test.controller.chats.test_steering import SteerCase
@@ -188,6 +188,36 @@ class RefusedTests(EntryCase):
         self.assertEqual(answer.failure, (422, "OPERATION_UNSUPPORTED", False))
         self.assertSaid(answer, "not-sent")
         self.assertEqual(self.control(), before)
+
+    def test_what_happens_while_it_is_being_captured(self) -> None:
+        """The entry is judged again as it is then: edited, taken out, or sent as a turn."""
+
+        def edit() -> None:
+            self.replace(self.one, "better")
+
+        def take_out() -> None:
+            self.delete(self.one)
+
+        def end() -> None:
+            self.local.last.finish()
+
+        for happens, code in (
+            (edit, "QUEUE_ENTRY_REVISION_CONFLICT"),
+            (take_out, "QUEUE_ENTRY_NOT_FOUND"),
+            (end, "QUEUE_ENTRY_ALREADY_SENT"),
+        ):
+            capture: Deferred[SteerCapture] = Deferred()
+            self.local.captures.append(capture)
+            d = self.entry()
+            happens()
+            target = SteerTarget(run_id=self.turn)
+            capture.callback(SteerCapture(outcome="captured", target=target))
+            answer = self.successResultOf(d)
+            self.assertEqual(answer.code, code)
+            self.assertSaid(answer, "not-sent")
+            self.assertEqual(self.delivered(), [])
+            self.clear()
+            self.one, self.two = self.queued("one"), self.queued("two")
 
     def test_a_drain_is_asked_for(self) -> None:
         """Its turn had ended meanwhile: it is the next one's input."""

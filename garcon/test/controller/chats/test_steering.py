@@ -540,6 +540,34 @@ class TargetTests(SteerCase):
         (steer,) = self.local.steers
         self.assertEqual((steer.target, steer.client_message_id), (target, "m"))
 
+    def test_a_stop_does_not_wait_for_a_capture(self) -> None:
+        """What is captured then is gone; with another turn by then, that one is not meant."""
+        for successor, code in ((False, "STEER_TURN_UNAVAILABLE"), (True, "STEER_TURN_CHANGED")):
+            capture: Deferred[SteerCapture] = Deferred()
+            self.local.captures.append(capture)
+            turn = self.local.last.launch.run_id
+            d = self.steer()
+            stopped = self.successResultOf(self.stop())
+            self.assertEqual(stopped.body["outcome"], "interrupt-requested")
+            if successor:
+                self.run_chat(self.view, command="next")
+            target = SteerTarget(run_id=turn)
+            capture.callback(SteerCapture(outcome="captured", target=target))
+            self.assertEqual(self.successResultOf(d).failure, (409, code, False))
+            self.assertEqual(self.delivered(), [])
+            if not successor:
+                self.run_chat(self.view, command="long again")
+
+    def test_deleted_while_it_is_being_captured(self) -> None:
+        """There is no such chat any more."""
+        capture: Deferred[SteerCapture] = Deferred()
+        self.local.captures.append(capture)
+        d = self.steer()
+        self.assertEqual(self.asked(operations.DELETE_CHAT, {"chatId": CHAT}).status, 200)
+        target = SteerTarget(run_id=self.turn)
+        capture.callback(SteerCapture(outcome="captured", target=target))
+        self.assertEqual(self.successResultOf(d).code, "SESSION_NOT_FOUND")
+
     def test_the_turn_ends_while_it_is_being_captured(self) -> None:
         """There is none any more."""
         capture: Deferred[SteerCapture] = Deferred()
