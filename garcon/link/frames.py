@@ -125,7 +125,7 @@ PRIMARY_ONLY = FROM_CONTROLLER + FROM_WORKER
 PING, PONG = msgspec.json.encode(Ping()), msgspec.json.encode(Pong())
 _BRACE = ord("}")
 SEQUENCE_ROOM = 24
-"""What `numbered` adds at most."""
+"""What `number` adds at most."""
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(
@@ -218,9 +218,14 @@ def request_head(call_id: str, method: str, integration_id: str, request: bytes)
     )
 
 
+def number(seq: int) -> bytes:
+    """Return what finishes a request, with its number."""
+    return b',"seq":%d}' % seq
+
+
 def numbered(head: bytes, seq: int) -> bytes:
-    """Finish a request with its number."""
-    return b'%b,"seq":%d}' % (head, seq)
+    """Return a finished request."""
+    return head + number(seq)
 
 
 def result(call_id: str, value: bytes) -> bytes:

@@ -19,7 +19,7 @@ from attrs import define, field
 from garcon.contract import limits
 from garcon.contract.rpc import Lane
 from garcon.link.fragments import WHOLE, cut
-from garcon.link.frames import SEQUENCE_ROOM, numbered
+from garcon.link.frames import SEQUENCE_ROOM, number
 
 WHOLES_PER_FRAGMENT = 16
 _REMOVED_STAY = 64
@@ -53,6 +53,8 @@ class Item:
     kind: Kind
     charged: int
     needs_number: bool = False
+    tail: bytes = b""
+    """What follows the text once it is known."""
     progress: Progress = Progress.WAITING
     offset: int = 0
     number: int = 0
@@ -220,7 +222,7 @@ class LaneQueue:
             item.progress = Progress.SENT
             self._release(item)
             self._streak += 1
-            return WHOLE + item.text
+            return WHOLE + item.text + item.tail
         while self._stream:
             item = self._stream[0]
             if item.progress is Progress.REMOVED:
@@ -235,9 +237,9 @@ class LaneQueue:
         if item.progress is Progress.WAITING:
             self._begin(item)
             item.progress = Progress.SENDING
-        record = cut(item.text, item.offset)
+        record = cut(item.text, item.offset, item.tail)
         item.offset += limits.FRAGMENT
-        if item.offset >= len(item.text):
+        if item.offset >= len(item.text) + len(item.tail):
             self._stream.popleft()
             item.progress = Progress.SENT
             self._release(item)
@@ -247,7 +249,7 @@ class LaneQueue:
 
     def _begin(self, item: Item) -> None:
         if item.needs_number:
-            item.text = numbered(item.text, self._next_number)
+            item.tail = number(self._next_number)
             item.number = self._next_number
             self._next_number += 1
 

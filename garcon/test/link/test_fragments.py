@@ -34,6 +34,14 @@ class Fragments(SynchronousTestCase):
         self.assertEqual((bytes(taken[0]), taken[1]), (text, False))
         self.assertFalse(joiner.is_open)
 
+    @given(st.integers(-40, 40), st.integers(0, 30), st.integers(0, 2))
+    def test_a_tail_is_cut_as_if_it_were_joined(self, more: int, tail: int, fragments: int) -> None:
+        """Wherever the end of a fragment falls."""
+        whole = bytes(n % 251 for n in range(max(fragments * FRAGMENT + more, 1) + tail))
+        text, end = whole[: len(whole) - tail], whole[len(whole) - tail :]
+        for offset in range(0, len(whole), FRAGMENT):
+            self.assertEqual(cut(text, offset, end), cut(whole, offset))
+
     def test_a_whole_text_passes_between_fragments(self) -> None:
         """A small text comes out at once and disturbs nothing."""
         joiner = Joiner()
