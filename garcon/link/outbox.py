@@ -1,8 +1,9 @@
 """What leaves one lane: queue, sealing and pace (control.md J.4).
 
 Records are sealed only while the socket asks for more, and no more than a burst of them in one turn
-of the reactor, so that a large message holds up neither the lane nor the process.  One that is more
-than a burst begins in a later turn than it came in: encoding it took that one's share (pace.py).
+of the reactor, so that a large message holds up neither the lane nor the process.  On bulk, one
+that is more than a burst begins in a later turn than it came in: encoding it took that one's share
+(pace.py).
 
 What is sent without admission (errors, pongs, cancels) is an answer to what was read.  A peer that
 makes much of it and takes none is not read from until it does.
@@ -42,6 +43,7 @@ class Outbox:
         burst: int,
         used_up: Callable[[], None],
     ) -> None:
+        self._lane = lane
         self._queue = LaneQueue(lane, budget)
         self._wire = wire
         self._cipher = cipher
@@ -76,7 +78,7 @@ class Outbox:
         """Admit a text; `flush` sends it."""
         now = self._clock.seconds()
         item = self._queue.offer(text, kind, needs_number=needs_number, now=now)
-        if item is not None and item.charged > self._burst:
+        if item is not None and item.charged > self._burst and self._lane is Lane.BULK:
             self._wait()
         return item
 
