@@ -22,6 +22,8 @@ class ForkChat(_Body, frozen=True, kw_only=True):
     up_to_ordinal: int | None = None
     transcript_view_id: str | None = None
     allow_handoff_fork: bool | None = None
+    parent_chat: Any = UNSET
+    """May not appear: it belongs to answers (decisions.md 27)."""
 
 
 class ForkMade(_Body, frozen=True, kw_only=True):
@@ -30,19 +32,19 @@ class ForkMade(_Body, frozen=True, kw_only=True):
 
 
 class ContinueChat(CommandBody, frozen=True, kw_only=True):
-    """chats.md 3.8: `chat_id` is the chat to be made."""
+    """chats.md 3.8: `chat_id` is the chat to be made; other members are ignored."""
 
     client_message_id: str
     source_chat_id: str
     command: str = ""
     images: list[dict[str, Any]] | None = None
-    user_message_presentation: dict[str, Any] | None = None
 
 
 class ForkRun(ContinueChat, frozen=True, kw_only=True):
     """chats.md 3.7; modes are read leniently, as those of a start."""
 
     allow_handoff_fork: bool | None = None
+    user_message_presentation: dict[str, Any] | None = None
     model: str | UnsetType = UNSET
     api_provider_id: str | UnsetType | None = UNSET
     model_endpoint_id: str | UnsetType | None = UNSET

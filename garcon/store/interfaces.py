@@ -53,7 +53,7 @@ class IStore(Interface):
 
     def write(changes: Sequence[Change]) -> Deferred[None]:
         """Make all the changes, in order, or none; fires once they are durable, fails with
-        `NotStored`, or with `Damaged` where rows to be copied cannot be trusted.
+        `NotStored`, or with `Damaged` where rows that are there already cannot be trusted.
 
         Writes that come while a commit runs share the next one.
         """
@@ -65,11 +65,6 @@ class IStore(Interface):
         `Damaged`.
 
         With `most_bytes` the one with which the payloads together pass it is the last.
-        """
-
-    def last_ordinal(view_id: str) -> Deferred[int]:
-        """Return the number of a view's last row, 0 for none; fails with `NotStored` where there is
-        no such view.
         """
 
     def find_message(view_id: str, client_message_id: str) -> Deferred[Row | None]:

@@ -58,6 +58,8 @@ class ChatRecord(Struct, frozen=True, kw_only=True):
     """Up to which row of which view of its parent a fork or a continuation was copied."""
     made_by: str | None = None
     """The command that made a fork or a continuation, for a client that asks once more."""
+    is_unfinished: bool = False
+    """Its rows are being copied: it is no chat yet, and a process that finds it removes it."""
     forks: int = 0
     """How many forks were made of it."""
     origin: str | None = None
@@ -120,18 +122,6 @@ class AppendRows(Struct, frozen=True):
     rows: tuple[Row, ...]
 
 
-class CopyRows(Struct, frozen=True):
-    """Add what a view holds up to the row `through` at the end of another, numbered anew: rows of
-    these `kinds`, without those whose payload begins with `but`.
-    """
-
-    source_view_id: str
-    view_id: str
-    through: int
-    kinds: tuple[RowKind, ...]
-    but: bytes
-
-
 class PutSetting(Struct, frozen=True):
     """Set one value of the small key-value settings; None removes it."""
 
@@ -139,7 +129,7 @@ class PutSetting(Struct, frozen=True):
     value: str | None
 
 
-Change = PutChat | TouchChat | RemoveChat | PutView | AppendRows | CopyRows | PutSetting
+Change = PutChat | TouchChat | RemoveChat | PutView | AppendRows | PutSetting
 
 
 class StoredChat(Struct, frozen=True, kw_only=True):

@@ -7,13 +7,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
 from garcon.store.interfaces import Damaged, NotStored
 from garcon.store.records import (
     AppendRows,
     Change,
-    CopyRows,
     PutChat,
     PutSetting,
     PutView,
@@ -57,9 +54,6 @@ CREATE UNIQUE INDEX messages ON rows (view, client_message_id)
 CREATE TABLE settings (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL);
 """
 
-_COPIED_ROWS, _COPIED_BYTES = 1_000, 16 * 1_048_576
-"""What is in memory at a time while rows are copied."""
-
 _ROW = "SELECT ordinal, kind, at, payload, client_message_id, check_value FROM rows WHERE view = ?"
 
 
@@ -98,8 +92,6 @@ class Tables:
                     )
                 case PutView():
                     self._put_view(change)
-                case CopyRows():
-                    self._copy(change)
                 case RemoveChat():
                     self._views.clear()
                     self._db.execute("DELETE FROM chats WHERE chat_id = ?", (change.chat_id,))
@@ -151,13 +143,6 @@ class Tables:
         if expected != last + 1:
             raise Damaged(view_id, f"row {expected} is missing")
         return rows
-
-    def last_ordinal(self, view_id: str) -> int:
-        """Return the number of a view's last row, 0 for none."""
-        found = self._db.execute(
-            "SELECT max(ordinal) FROM rows WHERE view = ?", (self._number(view_id),)
-        ).fetchone()
-        return found[0] or 0
 
     def find(self, view_id: str, client_message_id: str) -> Row | None:
         found = self._db.execute(
@@ -229,22 +214,6 @@ class Tables:
         if self._db.total_changes - before != len(change.rows):
             self._must_hold(change)
         self._must_follow(number, change)
-
-    def _copy(self, change: CopyRows) -> None:
-        ordinal, first = self.last_ordinal(change.view_id), 1
-        while first <= change.through:
-            last = min(first + _COPIED_ROWS - 1, change.through)
-            rows = self.read(change.source_view_id, first, last, _COPIED_BYTES)
-            first += len(rows)
-            kept = [
-                row
-                for row in rows
-                if row.kind in change.kinds and not row.payload.startswith(change.but)
-            ]
-            placed = tuple(replace(row, ordinal=ordinal + n) for n, row in enumerate(kept, 1))
-            if placed:
-                self._append(AppendRows(change.view_id, placed))
-                ordinal = placed[-1].ordinal
 
     def _must_hold(self, change: AppendRows) -> None:
         """A repeated append is fine when it says what is there already."""

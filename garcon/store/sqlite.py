@@ -119,9 +119,6 @@ class SqliteStore:
             lambda tables: _of_view(view_id, lambda: tables.read(view_id, first, last, most_bytes))
         )
 
-    def last_ordinal(self, view_id: str) -> Deferred[int]:
-        return self._read(lambda tables: tables.last_ordinal(view_id))
-
     def find_message(self, view_id: str, client_message_id: str) -> Deferred[Row | None]:
         return self._read(
             lambda tables: _of_view(view_id, lambda: tables.find(view_id, client_message_id))

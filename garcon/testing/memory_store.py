@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from attrs import define, field
-from msgspec.structs import replace
 from twisted.internet.defer import Deferred, fail, succeed
 from zope.interface import implementer
 
@@ -17,7 +16,6 @@ from garcon.store.records import (
     AppendRows,
     Change,
     ChatRecord,
-    CopyRows,
     PutChat,
     PutSetting,
     PutView,
@@ -128,11 +126,6 @@ class MemoryStore:
             return fail(Damaged(view_id, f"rows {first} to {last}"))
         return succeed(rows)
 
-    def last_ordinal(self, view_id: str) -> Deferred[int]:
-        if view_id not in self._now.views:
-            return fail(NotStored(f"no view {view_id}"))
-        return succeed(len(self._now.views[view_id][1]))
-
     def find_message(self, view_id: str, client_message_id: str) -> Deferred[Row | None]:
         if view_id not in self._now.views:
             return fail(NotStored(f"no view {view_id}"))
@@ -143,11 +136,6 @@ class MemoryStore:
                 return succeed(row)
         return succeed(None)
 
-    def _must_be_sound(self, change: CopyRows) -> None:
-        for view_id, ordinal in self._damaged:
-            if view_id == change.source_view_id and ordinal <= change.through:
-                raise Damaged(view_id, f"row {ordinal}")
-
     def _write(self, changes: Sequence[Change]) -> Deferred[None]:
         self.writes += 1
         if self.refusals:
@@ -156,25 +144,11 @@ class MemoryStore:
         after = self._now.copy()
         try:
             for change in changes:
-                if isinstance(change, CopyRows):
-                    self._must_be_sound(change)
                 _apply(after, change)
-        except (NotStored, Damaged) as error:
+        except NotStored as error:
             return fail(error)
         self._now = after
         return succeed(None)
-
-
-def _copy(to: _Contents, change: CopyRows) -> None:
-    if change.source_view_id not in to.views:
-        raise NotStored(f"no view {change.source_view_id}")
-    rows = to.views[change.source_view_id][1][: change.through]
-    present = len(to.views[change.view_id][1])
-    kept = [
-        row for row in rows if row.kind in change.kinds and not row.payload.startswith(change.but)
-    ]
-    placed = tuple(replace(row, ordinal=present + n) for n, row in enumerate(kept, 1))
-    _append(to, change.view_id, placed)
 
 
 def _apply(to: _Contents, change: Change) -> None:
@@ -205,8 +179,6 @@ def _apply(to: _Contents, change: Change) -> None:
         case PutSetting(key, value):
             assert value is not None
             to.settings[key] = value
-        case CopyRows():
-            _copy(to, change)
         case AppendRows(view_id, rows):
             _append(to, view_id, rows)
 

@@ -4,7 +4,8 @@ its way to the executor (chats.md 2.4, 5.1, 5.2).  Every turn of an existing cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -24,10 +25,13 @@ from garcon.controller.chats.turns import Turn
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.resend import Prompt, compose
 from garcon.controller.transcripts.rows import Draft
+from garcon.controller.transcripts.transcript import Late
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.store.interfaces import Damaged
-from garcon.store.records import Change, TouchChat
+from garcon.store.records import Change, ChatRecord, TouchChat
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @frozen
@@ -55,10 +59,11 @@ class TurnSettings:
 @frozen
 class Prepared:
     """An input ready to be committed: its executor is there, and all that it is sent with is
-    read.
+    read.  `owner` is the chat's record as it will be by then.
     """
 
     new: NewInput
+    owner: ChatRecord
     settings: TurnSettings
     runtime: IExecutorRuntime
     prompt: Prompt
@@ -94,13 +99,23 @@ async def is_repeated(chat: Chat, new: NewInput, *, is_steer: bool = False) -> b
     raise conflict("The message id was used for other content.")
 
 
-async def prepare(state: State, chat: Chat, new: NewInput, settings: TurnSettings) -> Prepared:
-    """Read what the turn is sent with; nothing is reserved and nothing written."""
+async def prepare(
+    state: State,
+    chat: Chat,
+    new: NewInput,
+    settings: TurnSettings,
+    becomes: Mapping[str, Any] = NOTHING,
+) -> Prepared:
+    """Read what the turn is sent with; nothing is reserved and nothing written.  `becomes` are
+    attributes that the chat will have by then.
+    """
+    owner = replace(chat.record, **becomes)
+    is_fresh = settings.entry.needs_history or owner.agent_session_id is None
     try:
         unanswered = await chat.transcript.unanswered()
         candidates = [one for one in unanswered if one.ordinal not in new.excluded]
         history: list[HistoryMessage] = []
-        if settings.entry.needs_history or chat.record.agent_session_id is None:
+        if is_fresh:
             # What is composed into the prompt, or was asked to be left out, is not said twice.
             history = await chat.transcript.conversation([one.ordinal for one in unanswered])
     except Damaged as damage:
@@ -110,11 +125,11 @@ async def prepare(state: State, chat: Chat, new: NewInput, settings: TurnSetting
         # Earlier input may have been another model's; this one's server would refuse it.
         prompt = evolve(prompt, images=without_pictures(prompt.images))
         history = [replace(one, images=list(without_pictures(one.images))) for one in history]
-    if settings.entry.needs_history or chat.record.agent_session_id is None:
-        prompt, history = ahead(state.preambles.text(chat.record), prompt, history)
+    if is_fresh:
+        prompt, history = ahead(state.preambles.text(owner), prompt, history)
     # Asked for before the turn is reserved: from then on the executor is in use, and stays.
-    runtime = state.executors.existing(chat.record.executor_id)
-    return Prepared(new, settings, runtime, prompt, history)
+    runtime = state.executors.existing(owner.executor_id)
+    return Prepared(new, owner, settings, runtime, prompt, history)
 
 
 async def begin(
@@ -123,7 +138,7 @@ async def begin(
     prepared: Prepared,
     record: Record,
     *,
-    before: Sequence[Change] = (),
+    before: Sequence[Change | Late] = (),
     drafts: Sequence[Draft] = (),
     has_receipt: bool = True,
     entry_id: str | None = None,
@@ -135,7 +150,7 @@ async def begin(
     `entry_id` names the queue entry that it was, and `committed` is called between the two.
     """
     new, settings = prepared.new, prepared.settings
-    fresh = chat.record.agent_session_id is None
+    fresh = prepared.owner.agent_session_id is None
     selection = settings.selection.stored() if fresh else None
     turn = Turn(state, chat, record.turn_id or "", record, selection=selection, entry_id=entry_id)
     turn.reserve()

@@ -9,7 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
-from garcon.contract.catalogs import BYPASS_MODES, AgentSettings
+from garcon.contract.catalogs import BYPASS_MODES, AgentEntry, AgentSettings
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.admission import TurnSettings
 from garcon.controller.chats.attachments import Attachment
@@ -46,7 +46,7 @@ async def chosen(
 ) -> TurnSettings:
     """Return what a turn of this chat runs with, or raise what forbids it."""
     selection = overrides.selection or own_selection(stored)
-    entry = await state.agents.entry(stored.executor_id, stored.agent_id)
+    entry = await owner_entry(state, stored.executor_id, stored.agent_id)
     pictures = takes_pictures(entry, selection)
     attachments.must_be_supported(list(attached), entry, images=pictures)
     if (
@@ -72,6 +72,18 @@ async def chosen(
     if overrides.selection is not None:
         must_be_offered(entry, selection)
     return TurnSettings(entry, selection, permission, thinking, settings)
+
+
+async def owner_entry(state: State, executor_id: str, agent_id: str) -> AgentEntry:
+    """Return the catalog entry of an agent that owns a chat, or is to; ``UNSUPPORTED_AGENT`` (422)
+    for one that the executor does not have.
+    """
+    try:
+        return await state.agents.entry(executor_id, agent_id)
+    except GarconError as error:
+        if error.code != "UNSUPPORTED_AGENT":
+            raise
+        raise GarconError("UNSUPPORTED_AGENT", error.text, status=422) from None
 
 
 def own_selection(stored: ChatRecord) -> Selection:

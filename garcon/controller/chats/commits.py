@@ -15,6 +15,7 @@ from twisted.python.failure import Failure
 from garcon.contract.limits import MIB
 from garcon.controller.chats.chat import Chat
 from garcon.controller.transcripts.rows import Draft
+from garcon.controller.transcripts.transcript import Late
 from garcon.deferreds import Waiters
 from garcon.store.records import Change, PutChat, Row, TouchChat
 
@@ -99,7 +100,8 @@ class Commits:
         batch = self._pending[:COMMIT_ROWS]
         del self._pending[:COMMIT_ROWS]
         self._is_writing = True
-        before: list[Change] = [PutChat(self._chat.record)] if self._saves_chat else []
+        # As it is when it is written: others change it too, and never the other way round.
+        before: list[Late] = [lambda: PutChat(self._chat.record)] if self._saves_chat else []
         saved, self._saves_chat = self._saves_chat, False
         d = self._chat.transcript.append(
             [one.draft for one in batch], before=before, after=_touched(self._chat.id, batch)

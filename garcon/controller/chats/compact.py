@@ -53,6 +53,7 @@ class Compactions:
         if chat.turn is not None:
             raise validation("a turn of this chat is still running", status=409)
         settings = await chosen(state, chat.record)
+        state.must_be_open()
         chat.must_be_writable()
         must_be_free(chat)
         runtime = state.executors.runtime(chat.record.executor_id)

@@ -20,6 +20,7 @@ from garcon.contract.catalogs import (
     ThinkingMode,
 )
 from garcon.contract.chats import CommandBody
+from garcon.contract.forks import ForkChat
 from garcon.contract.ids import LOCAL, is_chat_id, is_executor_id
 from garcon.contract.limits import CLIENT_ID_BYTES, TITLE_BYTES
 from garcon.contract.messages import Presentation, Style
@@ -59,7 +60,7 @@ def chat_id(value: str, name: str = "chatId") -> str:
     return trimmed
 
 
-def no_answers_member(body: CommandBody) -> None:
+def no_answers_member(body: CommandBody | ForkChat) -> None:
     """Refuse ``parentChat``: answers carry it, no request may (decisions.md 27)."""
     if body.parent_chat is not UNSET:
         raise validation("parentChat is a member of answers; a start names parentChatId")

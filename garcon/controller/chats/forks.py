@@ -12,7 +12,6 @@ from attrs import define, frozen
 from msgspec import UNSET
 from twisted.internet.defer import CancelledError, Deferred
 
-from garcon.contract.events import ListRefreshRequested
 from garcon.contract.forks import ContinueChat, ForkChat, ForkMade, ForkRun, ForkRunAccepted
 from garcon.contract.messages import Presentation
 from garcon.controller.chats import attachments, fields
@@ -26,8 +25,8 @@ from garcon.controller.chats.admission import (
 )
 from garcon.controller.chats.attachments import Attachment
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.choices import NONE, Overrides, chosen
-from garcon.controller.chats.copies import Point, continuation, end_of, fork, unmake
+from garcon.controller.chats.choices import NONE, Overrides, chosen, owner_entry
+from garcon.controller.chats.copies import Copy, Point, continuation, end_of, fork
 from garcon.controller.chats.ledger import Record, conflict, digested, fingerprint
 from garcon.controller.chats.models import Selection
 from garcon.controller.chats.state import State, answer_to, duplicate_of, settle_empty
@@ -39,7 +38,7 @@ COMMAND = "fork-run"
 
 T = TypeVar("T")
 Work = Callable[[], Coroutine[Deferred[Any], Any, T]]
-Make = Callable[[Chat], Coroutine[Deferred[Any], Any, Chat]]
+Make = Callable[[Chat], Coroutine[Deferred[Any], Any, Copy]]
 
 
 @frozen
@@ -77,6 +76,7 @@ class Forks:
     async def fork(self, call: Call[Any, ForkChat]) -> ForkMade:
         """Fork a chat; answered once the fork is durable.  Allowed while the source runs."""
         body = call.body
+        fields.no_answers_member(body)
         source_id, chat_id = _two(body.source_chat_id, body.chat_id)
         if (body.up_to_ordinal is None) != (body.transcript_view_id is None):
             raise validation("upToOrdinal and transcriptViewId belong together")
@@ -91,6 +91,7 @@ class Forks:
         source = state.registry.get(source_id)
         if state.registry.find(chat_id) is not None:
             raise conflict("The chat that is to be made exists already.")
+        await self._must_have_agent(source)
         point = end_of(source)
         if body.up_to_ordinal is not None:
             if body.transcript_view_id != source.transcript.view_id:
@@ -104,30 +105,37 @@ class Forks:
             if body.up_to_ordinal > point.through:
                 raise GarconError("TRANSCRIPT_UNAVAILABLE", "The chat has no such row.", status=422)
             point = Point(body.up_to_ordinal, is_end=body.up_to_ordinal == point.through)
-        # An agent that is gone cannot go on with the fork.
-        await self._agent_of(source)
-        chat = await fork(state, source, chat_id, point)
-        state.registry.add(chat)
-        self._tell(chat)
-        return ForkMade(chat=state.entry(chat))
+        copy = await fork(state, source, chat_id, point)
+        try:
+            await copy.finish()
+        except BaseException:
+            await copy.unmake()
+            raise
+        return ForkMade(chat=state.entry(copy.chat))
 
-    async def _agent_of(self, source: Chat) -> None:
+    async def _must_have_agent(self, source: Chat) -> None:
+        """An agent that is gone cannot go on with a fork; one that is away can, later."""
         record = source.record
         try:
-            await self._state.agents.entry(record.executor_id, record.agent_id)
+            await owner_entry(self._state, record.executor_id, record.agent_id)
         except GarconError as error:
-            if error.code == "UNSUPPORTED_AGENT":
-                raise GarconError("UNSUPPORTED_AGENT", error.text, status=422) from None
-            raise
+            if error.code != "EXECUTOR_UNAVAILABLE":
+                raise
 
     # With a turn
 
     async def fork_run(self, call: Call[Any, ForkRun]) -> ForkRunAccepted:
         """Fork a chat and run its first turn; both or neither happen."""
         body = call.body
-        wish = _read(body, _overrides(body), self._mark_of_fork(body))
+        overrides = _overrides(body)
+        wish = _read(
+            body,
+            overrides,
+            _mark_of_fork(body, overrides),
+            fields.presentation(body.user_message_presentation),
+        )
 
-        async def make(source: Chat) -> Chat:
+        async def make(source: Chat) -> Copy:
             return await fork(
                 self._state, source, wish.chat_id, end_of(source), made_by=wish.made_by
             )
@@ -136,20 +144,9 @@ class Forks:
 
     async def handoff_run(self, call: Call[Any, ContinueChat]) -> ForkRunAccepted:
         """Go on in a successor that has the source's context; the source must be idle."""
-        body = call.body
-        mark = fingerprint(
-            {
-                "sourceChatId": body.source_chat_id,
-                "chatId": body.chat_id,
-                "command": body.command,
-                "clientMessageId": body.client_message_id,
-                "images": UNSET if body.images is None else digested(body.images),
-                "kind": "handoff-run",
-            }
-        )
-        wish = _read(body, NONE, mark)
+        wish = _read(call.body, NONE, _mark_of_continuation(call.body))
 
-        async def make(source: Chat) -> Chat:
+        async def make(source: Chat) -> Copy:
             if source.turn is not None:
                 raise busy()
             return await continuation(self._state, source, wish.chat_id, wish.made_by)
@@ -168,20 +165,16 @@ class Forks:
         replayed = state.ledger.replayed(COMMAND, wish.chat_id, wish.request_id, wish.mark)
         if replayed is not None:
             return self._answer(replayed, duplicate_of(replayed))
-        chat = state.registry.find(wish.chat_id)
-        if chat is not None and chat.record.made_by != wish.made_by:
-            raise conflict("The chat that is to be made exists already.")
-        source = state.registry.get(wish.source_id) if chat is None else chat
+        known = await self._made_before(wish)
+        if known is not None:
+            return known
+        source = state.registry.get(wish.source_id)
         state.executors.runtime(source.record.executor_id)
-        settings = await self._settings(wish, source)
-        record = state.ledger.accept(
-            COMMAND, wish.chat_id, wish.request_id, wish.mark, state.now(), str(uuid4())
-        )
+        settings = await chosen(state, source.record, wish.overrides, wish.attached)
+        state.must_be_open()
+        record = self._accept(wish)
         try:
-            if chat is None:
-                await self._run_in_copy(wish, source, make, settings, record)
-            else:
-                await self._resume(wish, chat, settings, record)
+            await self._run_in_copy(wish, source, make, settings, record)
         except CancelledError:
             raise
         except Exception as error:
@@ -189,40 +182,50 @@ class Forks:
             raise
         return self._answer(record, answer_to(record))
 
-    async def _settings(self, wish: _Wish, source: Chat) -> TurnSettings:
-        try:
-            return await chosen(self._state, source.record, wish.overrides, wish.attached)
-        except GarconError as error:
-            if error.code == "UNSUPPORTED_AGENT":
-                raise GarconError("UNSUPPORTED_AGENT", error.text, status=422) from None
-            raise
+    async def _made_before(self, wish: _Wish) -> ForkRunAccepted | None:
+        """Answer the command that made the chat which is there, though this process does not
+        remember it; what was made by another is a conflict.
+        """
+        chat = self._state.registry.find(wish.chat_id)
+        if chat is None:
+            return None
+        if chat.record.made_by != wish.made_by or not await is_repeated(chat, wish.new):
+            raise conflict("The chat that is to be made exists already.")
+        record = self._accept(wish)
+        settle_empty(self._state, record)
+        return self._answer(record, answer_to(record, "duplicate"))
+
+    def _accept(self, wish: _Wish) -> Record:
+        state = self._state
+        return state.ledger.accept(
+            COMMAND, wish.chat_id, wish.request_id, wish.mark, state.now(), str(uuid4())
+        )
 
     async def _run_in_copy(
         self, wish: _Wish, source: Chat, make: Make, settings: TurnSettings, record: Record
     ) -> None:
+        """The chat, its input and its turn appear in one commit, or nothing does."""
         state = self._state
-        chat = await make(source)
-        state.registry.add(chat)
+        copy = await make(source)
+        chat = copy.chat
         try:
-            await is_repeated(chat, wish.new)
-            prepared = await prepare(state, chat, wish.new, settings)
-            await begin(state, chat, prepared, record)
+            await copy.keep()
+            if await is_repeated(chat, wish.new):
+                # It was said in the source already, and copied from there.
+                await copy.finish()
+                settle_empty(state, record)
+                return
+            await begin(
+                state,
+                chat,
+                await prepare(state, chat, wish.new, settings),
+                record,
+                before=copy.changes(),
+                committed=copy.appear,
+            )
         except BaseException:
-            await unmake(state, chat)
+            await copy.unmake()
             raise
-        self._tell(chat)
-
-    async def _resume(
-        self, wish: _Wish, chat: Chat, settings: TurnSettings, record: Record
-    ) -> None:
-        """The command made this chat before the process was replaced: see it through."""
-        state = self._state
-        if await is_repeated(chat, wish.new):
-            settle_empty(state, record)
-            return
-        if chat.turn is not None:
-            raise busy()
-        await begin(state, chat, await prepare(state, chat, wish.new, settings), record)
 
     def _answer(self, record: Record, members: dict[str, Any]) -> ForkRunAccepted:
         chat = self._state.registry.find(record.chat_id)
@@ -230,29 +233,6 @@ class Forks:
             **members,
             chat=None if chat is None else self._state.entry(chat),
             parent_chat=None if chat is None else chat.parent(),
-        )
-
-    def _tell(self, chat: Chat) -> None:
-        self._state.publish(ListRefreshRequested(chat_id=chat.id, reason="chat-added"))
-
-    def _mark_of_fork(self, body: ForkRun) -> bytes:
-        """Digest what makes a fork-run the same one; consent may be added on a retry."""
-        return fingerprint(
-            {
-                "sourceChatId": body.source_chat_id,
-                "chatId": body.chat_id,
-                "clientMessageId": body.client_message_id,
-                "command": body.command,
-                "images": digested(body.images),
-                "model": body.model,
-                "apiProviderId": body.api_provider_id,
-                "modelEndpointId": body.model_endpoint_id,
-                "modelProtocol": body.model_protocol,
-                "permissionMode": body.permission_mode,
-                "thinkingMode": body.thinking_mode,
-                "agentSettings": body.agent_settings,
-                "userMessagePresentation": body.user_message_presentation or UNSET,
-            }
         )
 
     async def _locked(self, first: str, second: str, work: Work[T]) -> T:
@@ -273,7 +253,12 @@ def _two(source: str, made: str) -> tuple[str, str]:
     return source_id, chat_id
 
 
-def _read(body: ContinueChat, overrides: Overrides, mark: bytes) -> _Wish:
+def _read(
+    body: ContinueChat,
+    overrides: Overrides,
+    mark: bytes,
+    presentation: Presentation | None = None,
+) -> _Wish:
     fields.no_answers_member(body)
     source_id, chat_id = _two(body.source_chat_id, body.chat_id)
     if not body.command.strip() and not body.images:
@@ -286,8 +271,43 @@ def _read(body: ContinueChat, overrides: Overrides, mark: bytes) -> _Wish:
         chat_id=chat_id,
         attached=attachments.read(body.images),
         overrides=overrides,
-        presentation=fields.presentation(body.user_message_presentation),
+        presentation=presentation,
         mark=mark,
+    )
+
+
+def _mark_of_fork(body: ForkRun, overrides: Overrides) -> bytes:
+    """Digest what makes a fork-run the same one; consent may be added on a retry."""
+    return fingerprint(
+        {
+            "sourceChatId": body.source_chat_id,
+            "chatId": body.chat_id,
+            "clientMessageId": body.client_message_id,
+            "command": body.command,
+            "images": digested(body.images),
+            "model": body.model,
+            "apiProviderId": body.api_provider_id,
+            "modelEndpointId": body.model_endpoint_id,
+            "modelProtocol": body.model_protocol,
+            "permissionMode": overrides.permission_mode,
+            "thinkingMode": overrides.thinking_mode,
+            "agentSettings": body.agent_settings,
+            "userMessagePresentation": body.user_message_presentation or UNSET,
+        }
+    )
+
+
+def _mark_of_continuation(body: ContinueChat) -> bytes:
+    """Digest what makes a continuation the same one, and no fork-run."""
+    return fingerprint(
+        {
+            "sourceChatId": body.source_chat_id,
+            "chatId": body.chat_id,
+            "command": body.command,
+            "clientMessageId": body.client_message_id,
+            "images": UNSET if body.images is None else digested(body.images),
+            "kind": "handoff-run",
+        }
     )
 
 

@@ -11,16 +11,16 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct
 from twisted.internet.defer import TimeoutError
 
-from garcon.contract.catalogs import AgentSettings, Protocol
+from garcon.contract.catalogs import PERMISSION_MODES, THINKING_MODES, AgentSettings, Protocol
 from garcon.contract.limits import INTERACTIVE_WAIT
 from garcon.contract.messages import AgentSwitch
 from garcon.controller.chats import fields
 from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.chat import Chat
-from garcon.controller.chats.choices import Overrides
+from garcon.controller.chats.choices import Overrides, owner_entry
 from garcon.controller.chats.models import Selection
 from garcon.controller.chats.state import State
 from garcon.errors import GarconError, validation
@@ -70,29 +70,28 @@ def read_handoff(given: dict[str, Any] | None) -> Handoff | None:
     fields.executor_id(target.executor_id)
     if target.model_endpoint_id is not None and target.api_provider_id is None:
         raise validation("handoff's modelEndpointId needs apiProviderId")
+    if target.permission_mode is not None:
+        fields.exact_mode(target.permission_mode, PERMISSION_MODES, "handoff's permissionMode")
+    if target.thinking_mode is not None:
+        fields.exact_mode(target.thinking_mode, THINKING_MODES, "handoff's thinkingMode")
     settings = target.agent_settings
     if settings is not None and fields.agent_settings(settings).owner_id != target.agent_id:
         raise validation("handoff's agentSettings belongs to another agent")
     return wish
 
 
-async def new_owner(state: State, chat: Chat, handoff: Handoff) -> ChatRecord:
-    """Return the chat's record as the target would own it; raises what forbids it."""
+async def new_owner(state: State, chat: Chat, handoff: Handoff) -> dict[str, Any]:
+    """Return what changes of the chat's record with the target as its owner; raises what forbids
+    that.
+    """
     stored, target = chat.record, handoff.target
     if handoff.expected_agent_ownership_epoch != stored.agent_ownership_epoch:
-        raise GarconError(
-            "STALE_CHAT_OWNERSHIP", "The chat has changed hands; choose again.", status=409
-        )
+        raise stale_ownership()
     executor_id = stored.executor_id if target.executor_id is None else target.executor_id
     if (executor_id, target.agent_id) == (stored.executor_id, stored.agent_id):
         raise validation("the target of the handoff owns the chat already")
     state.executors.runtime(executor_id)
-    try:
-        entry = await state.agents.entry(executor_id, target.agent_id)
-    except GarconError as error:
-        if error.code == "UNSUPPORTED_AGENT":
-            raise GarconError("UNSUPPORTED_AGENT", error.text, status=422) from None
-        raise
+    entry = await owner_entry(state, executor_id, target.agent_id)
     path, key = stored.project_path, stored.project_key
     if executor_id != stored.executor_id or target.project_path is not None:
         path, key = await _project(state, executor_id, target.project_path or stored.project_path)
@@ -100,19 +99,18 @@ async def new_owner(state: State, chat: Chat, handoff: Handoff) -> ChatRecord:
     if settings is None:
         kept = stored.agent_settings
         settings = kept if kept.owner_id == target.agent_id else entry.default_settings
-    return structs.replace(
-        stored,
-        executor_id=executor_id,
-        agent_id=target.agent_id,
-        agent_ownership_epoch=str(uuid4()),
-        agent_session_id=None,
-        agent_settings=settings,
-        project_path=path,
-        project_key=key,
-        permission_mode=_mode(target.permission_mode, stored.permission_mode),
-        thinking_mode=_mode(target.thinking_mode, stored.thinking_mode),
+    return {
+        "executor_id": executor_id,
+        "agent_id": target.agent_id,
+        "agent_ownership_epoch": str(uuid4()),
+        "agent_session_id": None,
+        "agent_settings": settings,
+        "project_path": path,
+        "project_key": key,
+        "permission_mode": target.permission_mode or stored.permission_mode,
+        "thinking_mode": target.thinking_mode or stored.thinking_mode,
         **target.selection.stored(),
-    )
+    }
 
 
 def overrides_of(handoff: Handoff, *, needs_explicit_bypass: bool) -> Overrides:
@@ -138,6 +136,13 @@ def switch(at: str, before: ChatRecord, after: ChatRecord) -> AgentSwitch:
     )
 
 
+def stale_ownership() -> GarconError:
+    """The caller's choice was made for another owner."""
+    return GarconError(
+        "STALE_CHAT_OWNERSHIP", "The chat has changed hands; choose again.", status=409
+    )
+
+
 def requires_idle(error: GarconError) -> GarconError:
     """A chat changes hands only while nothing of it runs or waits."""
     return GarconError("AGENT_HANDOFF_REQUIRES_IDLE", error.text, status=409, retryable=True)
@@ -150,7 +155,3 @@ async def _project(state: State, executor_id: str, path: str) -> tuple[str, str]
     except TimeoutError:
         raise executor_silent(executor_id) from None
     return found.project_path, found.project_key
-
-
-def _mode(wanted: str | None, own: str) -> str:
-    return own if wanted is None else wanted

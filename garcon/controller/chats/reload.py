@@ -18,13 +18,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract.events import Reloaded, TranscriptReplaced
-from garcon.contract.limits import MIB
 from garcon.contract.runs import NativeRow, NativeSession
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
 from garcon.controller.transcripts.feed import LivePermissions
 from garcon.controller.transcripts.pages import span
+from garcon.controller.transcripts.pieces import in_pieces
 from garcon.controller.transcripts.remade import RemadeView, inherited
 from garcon.controller.transcripts.rows import displayed
 from garcon.controller.transcripts.transcript import Transcript
@@ -38,7 +38,6 @@ PAGE_ROWS = 100
 """Raw rows of the page that answers a reload."""
 READ_TIME = 600.0
 """Seconds for an agent's history to be read."""
-_CHUNK_ROWS, _CHUNK_BYTES = 1_000, 4 * MIB
 
 
 @define(eq=False)
@@ -165,9 +164,9 @@ class Reloading:
     async def _keep_inherited(self, transcript: Transcript, view: RemadeView) -> None:
         """Take over what belongs to earlier owners: all up to the last change of hands."""
         last = 0
-        async for some in _read_all(transcript, transcript.last_ordinal):
+        async for some in in_pieces(transcript, transcript.last_ordinal):
             last = inherited(some) or last
-        async for some in _read_all(transcript, last):
+        async for some in in_pieces(transcript, last):
             view.keep(some)
 
     async def _replace(self, chat: Chat, rows: tuple[Row, ...]) -> Reloaded:
@@ -211,15 +210,6 @@ class Reloading:
             next_before_ordinal=wanted.next_before,
             has_more=wanted.next_before is not None,
         )
-
-
-async def _read_all(transcript: Transcript, last: int) -> Any:
-    """Read a view in pieces that are bounded in memory."""
-    first = 1
-    while first <= last:
-        some = await transcript.raw(first, min(last, first + _CHUNK_ROWS - 1), _CHUNK_BYTES)
-        yield some
-        first = some[-1].ordinal + 1
 
 
 def _running(*, retryable: bool) -> GarconError:

@@ -4,6 +4,7 @@ launch (chats.md 3.5).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ from garcon.contract.chats import RunAccepted, RunChat
 from garcon.contract.events import ListRefreshRequested
 from garcon.controller.chats import attachments, fields
 from garcon.controller.chats.admission import (
+    NOTHING,
     NewInput,
     TurnSettings,
     begin,
@@ -23,9 +25,16 @@ from garcon.controller.chats.admission import (
     must_be_free,
     prepare,
 )
+from garcon.controller.chats.becoming import Becoming
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.choices import chosen
-from garcon.controller.chats.handoff import new_owner, requires_idle, switch
+from garcon.controller.chats.handoff import (
+    Handoff,
+    new_owner,
+    requires_idle,
+    stale_ownership,
+    switch,
+)
 from garcon.controller.chats.ledger import Record
 from garcon.controller.chats.run_wish import Wish, read_wish
 from garcon.controller.chats.state import (
@@ -39,20 +48,20 @@ from garcon.controller.handlers import Call, Reply
 from garcon.controller.transcripts import rows
 from garcon.controller.transcripts.rows import Draft
 from garcon.errors import GarconError, validation
-from garcon.store.records import Change, ChatRecord, PutChat
+from garcon.store.records import ChatRecord
 
 COMMAND = "agent-run"
 
 
 @frozen
 class _Run:
-    """A run that passed its checks: its input, its chat's record as it is to be, and what it runs
-    with, or None where the same was run before.
+    """A run that passed its checks: its input, what it runs with, and what a hand-off makes of the
+    chat.  `settings` is None for a hand-off that took effect in an earlier process.
     """
 
     new: NewInput
-    owner: ChatRecord
     settings: TurnSettings | None
+    owner: Mapping[str, Any] = NOTHING
 
 
 @define(eq=False)
@@ -100,7 +109,8 @@ class Runs:
             raise
         if repeated:
             await self._add_tags(chat, wish.tags_to_add)
-        return self._reply(wish, chat, record, answer_to(record))
+        status = "accepted" if run.settings is not None else "duplicate"
+        return self._reply(wish, chat, record, answer_to(record, status))
 
     async def _checked(self, wish: Wish, chat: Chat) -> _Run:
         """Make the checks of chats.md 3.5 between replay and admission, in their order."""
@@ -110,22 +120,30 @@ class Runs:
         attached = attachments.read(body.images)
         images = [one.image for one in attached]
         new = NewInput(wish.message_id, body.command, images, wish.excluded, wish.presentation)
-        if wish.handoff is not None and chat.turn is None and await is_repeated(chat, new):
-            # It took effect before this process: the epoch it names is gone for that reason.
-            return _Run(new, stored, None)
+        if wish.handoff is not None and await self._has_moved(wish.handoff, chat, new):
+            return _Run(new, None)
         if body.expected_agent_id is not UNSET and body.expected_agent_id != stored.agent_id:
             raise GarconError(
                 "EXPECTED_AGENT_MISMATCH", f"The chat's agent is {stored.agent_id}.", status=409
             )
         epoch = body.expected_agent_ownership_epoch
         if epoch is not UNSET and epoch != stored.agent_ownership_epoch:
-            raise GarconError(
-                "STALE_CHAT_OWNERSHIP", "The chat has changed hands; choose again.", status=409
-            )
-        owner = stored
+            raise stale_ownership()
+        owner: Mapping[str, Any] = NOTHING
         if wish.handoff is not None:
             owner = await new_owner(self._state, chat, wish.handoff)
-        return _Run(new, owner, await chosen(self._state, owner, wish.overrides, attached))
+        settings = await chosen(
+            self._state, structs.replace(stored, **owner), wish.overrides, attached
+        )
+        return _Run(new, settings, owner)
+
+    async def _has_moved(self, handoff: Handoff, chat: Chat, new: NewInput) -> bool:
+        """Whether the epoch that a hand-off expects is gone because of this very hand-off, which
+        this process does not remember (chats.md 5.9.5).
+        """
+        if handoff.expected_agent_ownership_epoch == chat.record.agent_ownership_epoch:
+            return False
+        return await is_repeated(chat, new)
 
     async def _admit(self, wish: Wish, chat: Chat, run: _Run, record: Record) -> bool:
         """Take the turn in; returns whether its input was there already, and nothing was done."""
@@ -141,21 +159,28 @@ class Runs:
             settle_empty(state, record)
             return True
         before = chat.record
-        changed = structs.replace(run.owner, tags=fields.merged_tags(before.tags, wish.tags_to_add))
-        changes: list[Change] = []
-        drafts: list[Draft] = []
-        if changed != before:
+        becomes = dict(run.owner)
+        tags = fields.merged_tags(before.tags, wish.tags_to_add)
+        if tags != before.tags:
+            becomes["tags"] = tags
+        if becomes:
             chat.must_be_writable()
-            changes.append(PutChat(changed))
+        prepared = await prepare(state, chat, run.new, run.settings, becomes)
+        drafts: list[Draft] = []
         if wish.handoff is not None:
-            drafts.append(rows.agent_switch(switch(record.accepted_at, before, changed)))
-        # From here to the commit nothing else may change the record: this chat's lane is ours.
-        chat.record = changed
+            drafts.append(rows.agent_switch(switch(record.accepted_at, before, prepared.owner)))
+        change = Becoming(chat, becomes)
         try:
-            prepared = await prepare(state, chat, run.new, run.settings)
-            await begin(state, chat, prepared, record, before=changes, drafts=drafts)
+            await begin(
+                state,
+                chat,
+                prepared,
+                record,
+                before=[change.made] if becomes else [],
+                drafts=drafts,
+            )
         except BaseException:
-            chat.record = before
+            change.undo()
             raise
         self._tell(chat, wish, before)
         return False

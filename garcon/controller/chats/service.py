@@ -43,7 +43,7 @@ from garcon.controller.transcripts.transcript import Transcript
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.errors import GarconError
 from garcon.store.interfaces import Damaged, IStore
-from garcon.store.records import ChatRecord, StoredChat
+from garcon.store.records import Change, ChatRecord, RemoveChat, StoredChat
 
 STOP_WAIT = 3.0
 """Seconds that running turns have to end when the controller stops (decisions.md 21)."""
@@ -94,9 +94,17 @@ class Chats:
 
     @returns_deferred
     async def load(self) -> None:
-        """Take up the chats of earlier processes.  Nothing is executed again (chats.md 5.5.8)."""
+        """Take up the chats of earlier processes.  Nothing is executed again (chats.md 5.5.8), and
+        a copy that one of them did not finish is removed.
+        """
+        unfinished: list[Change] = []
         for stored in await self._state.store.load():
-            self._state.registry.add(self._loaded(stored))
+            if stored.record.is_unfinished:
+                unfinished.append(RemoveChat(stored.record.chat_id))
+            else:
+                self._state.registry.add(self._loaded(stored))
+        if unfinished:
+            await self._state.store.write(unfinished)
 
     def register(self, handlers: Handlers) -> None:
         """Serve the chats' operations."""

@@ -33,11 +33,14 @@ _CHUNK = 100
 
 Committed = Callable[[str, tuple[Row, ...]], None]
 
+Late = Callable[[], Change]
+"""A change made up only when it is on its way: of what others may change while it waits."""
+
 
 @frozen
 class _Unit:
     drafts: tuple[Draft, ...]
-    before: tuple[Change, ...]
+    before: tuple[Change | Late, ...]
     after: tuple[Change, ...]
     done: Deferred[tuple[Row, ...]]
 
@@ -71,12 +74,13 @@ class Transcript:
         self,
         drafts: Sequence[Draft],
         *,
-        before: Sequence[Change] = (),
+        before: Sequence[Change | Late] = (),
         after: Sequence[Change] = (),
     ) -> Deferred[tuple[Row, ...]]:
         """Add rows; fires with them once they, and the changes around them, are durable.
 
-        Fails with `NotStored`, or as `retired`, and then nothing was added.  Cannot be cancelled.
+        A change that is `Late` is asked for at the moment of the write, and must not raise.  Fails
+        with `NotStored`, or as `retired`, and then nothing was added.  Cannot be cancelled.
         """
         if self._retired is not None:
             return fail(self._retired)
@@ -251,7 +255,7 @@ class Transcript:
             rows = tuple(draft.placed(ordinal + n) for n, draft in enumerate(unit.drafts, 1))
             ordinal += len(rows)
             kept.append(rows)
-            changes.extend(unit.before)
+            changes.extend(one() if callable(one) else one for one in unit.before)
             if rows:
                 changes.append(AppendRows(self.view_id, rows))
             changes.extend(unit.after)

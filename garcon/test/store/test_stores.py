@@ -14,7 +14,6 @@ from garcon.store.interfaces import Damaged, IStore, NotStored
 from garcon.store.records import (
     AppendRows,
     ChatRecord,
-    CopyRows,
     PutChat,
     PutSetting,
     PutView,
@@ -76,46 +75,6 @@ class StoreTests:
     def start(self, chat_id: str = CHAT, view_id: str = "v1", rows: int = 1) -> None:
         added = tuple(row(n, f"row {n}") for n in range(1, rows + 1))
         self.write(PutChat(record(chat_id)), PutView(chat_id, view_id), AppendRows(view_id, added))
-
-    def copied(self, **more: Any) -> CopyRows:
-        """Return a copy of the view v1 to the view v2."""
-        fields: dict[str, Any] = {
-            "source_view_id": "v1",
-            "view_id": "v2",
-            "through": 3,
-            "kinds": ("provider-row", "user-input"),
-            "but": b"nothing",
-        }
-        return CopyRows(**(fields | more))
-
-    def test_rows_are_copied_and_numbered_anew(self) -> None:
-        """Those of the kinds asked for, without what begins as told, up to the row named."""
-        self.start(rows=0)
-        added = (
-            row(1, "one", "m1"),
-            Row(2, "session", "2026-01-02T03:04:05.678Z", b"{}"),
-            Row(3, "provider-row", "2026-01-02T03:04:05.678Z", b'{"type":"error"}'),
-            row(4, "four"),
-            row(5, "five"),
-        )
-        self.write(AppendRows("v1", added))
-        copy = self.copied(through=4, but=b'{"type":"error"')
-        self.write(PutChat(record(OTHER)), PutView(OTHER, "v2"), copy)
-        self.assertEqual(self.done(self.store.last_ordinal("v2")), 2)
-        self.assertEqual(
-            self.done(self.store.read_rows("v2", 1, 2)), [row(1, "one", "m1"), row(2, "four")]
-        )
-        self.assertEqual(self.done(self.store.last_ordinal("v1")), 5)
-
-    def test_nothing_is_copied_of_nothing(self) -> None:
-        """An empty view stays one; a view that is not there is refused, with all of the write."""
-        self.start(rows=0)
-        self.write(PutChat(record(OTHER)), PutView(OTHER, "v2"), self.copied(through=0))
-        self.assertEqual(self.done(self.store.last_ordinal("v2")), 0)
-        copy = self.copied(source_view_id="none", through=1)
-        d = self.store.write([PutView(OTHER, "v3"), copy])
-        self.failureResultOf(d, NotStored, Damaged)
-        self.failureResultOf(self.store.last_ordinal("v3"), NotStored)
 
     def test_provides_its_interface(self) -> None:
         """A store is an `IStore`."""

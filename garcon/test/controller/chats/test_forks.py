@@ -256,12 +256,15 @@ class ForkRunTests(ForksTestCase):
         self.assertEqual([one["id"] for one in self.listed()], [CHAT])
 
     def test_the_same_command_after_a_crash(self) -> None:
-        """Runs nothing again; a fork without its input gets it."""
+        """Is a duplicate that runs nothing; another command's chat is not its to make."""
         body = self.made_body()
         self.fork_run(body)
         self.restart()
         again = self.fork_run(body)
-        self.assertEqual((again.status, again.body["status"]), (202, "accepted"))
+        self.assertEqual((again.status, again.body["status"]), (202, "duplicate"))
+        self.assertEqual(again.body["chat"]["id"], FORK)
+        receipt = self.receipt(again.body["turnId"], FORK).body
+        self.assertEqual(receipt["state"], "completed")
         self.assertEqual(self.local.runs, [])
         self.assertEqual([text for _, _, text in self.texts()], ["hello", "hi", "go on"])
         other = self.fork_run(clientMessageId="m-other")
