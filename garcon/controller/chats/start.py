@@ -39,7 +39,7 @@ from garcon.controller.transcripts.transcript import Transcript
 from garcon.errors import GarconError, validation
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.runtime.projects import NO_ACCESS
-from garcon.store.records import ChatRecord, PutChat, PutView, RemoveChat, TouchChat
+from garcon.store.records import ChatRecord, PutChat, PutView, RemoveChat, Row, TouchChat
 
 COMMAND = "chat-start"
 
@@ -172,7 +172,8 @@ class Starts:
         state = self._state
         turn_id = record.turn_id or ""
         stored = _record(wish, project, preambles, record.accepted_at, state.registry.top("normal"))
-        transcript = _transcript(state, wish.chat_id)
+        early: list[tuple[str, tuple[Row, ...]]] = []
+        transcript = _transcript(state, wish.chat_id, early)
         chat = Chat(stored, transcript)
         at, preview = record.accepted_at, stored.first_message
         images = [one.image for one in wish.attached]
@@ -186,6 +187,9 @@ class Starts:
         state.registry.add(chat)
         state.receipts.begin(wish.chat_id, turn_id, wish.request_id, at)
         turn.reserve()
+        # As with every later turn: that it runs is told ahead of its input.
+        for view_id, added in early:
+            state.rows_committed(wish.chat_id, view_id, added)
         return chat, turn
 
     def _launch_error(self, turn: Turn, cause: Exception) -> GarconError:
@@ -311,13 +315,16 @@ def _record(
     )
 
 
-def _transcript(state: State, chat_id: str) -> Transcript:
-    return Transcript(
-        state.store,
-        str(uuid4()),
-        0,
-        committed=lambda view_id, added: state.rows_committed(chat_id, view_id, added),
-    )
+def _transcript(state: State, chat_id: str, early: list[tuple[str, tuple[Row, ...]]]) -> Transcript:
+    """Return a new chat's transcript; rows that are kept before the chat is there go to `early`."""
+
+    def committed(view_id: str, added: tuple[Row, ...]) -> None:
+        if state.registry.find(chat_id) is None:
+            early.append((view_id, added))
+        else:
+            state.rows_committed(chat_id, view_id, added)
+
+    return Transcript(state.store, str(uuid4()), 0, committed=committed)
 
 
 def _launch(wish: _Start, run_id: str, project: ProjectInspection, preamble: str | None) -> Launch:

@@ -7,6 +7,7 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 
 from garcon.contract import operations
+from garcon.contract.events import ChatMessages, ProcessingUpdated
 from garcon.controller.principals import delegated
 from garcon.errors import CallError, GarconError
 from garcon.test.controller.chats.cast import CHAT, OTHER, SETTINGS, WORKER, ChatsTestCase, Said
@@ -56,6 +57,15 @@ class StartTests(ChatsTestCase):
         self.assertTrue(self.listed()[0]["isProcessing"])
         self.local.last.begin()
         self.assertEqual(self.successResultOf(d).status, 202)
+
+    def test_that_it_runs_is_told_before_its_input(self) -> None:
+        """As of every turn (server.md I, turn contract), once the chat is there."""
+        self.start()
+        running, first = self.told[:2]
+        self.assertEqual(running, ProcessingUpdated(chat_id=CHAT, phase="running"))
+        assert isinstance(first, ChatMessages)
+        self.assertEqual([row.ordinal for row in first.messages], [1])
+        self.assertEqual(first.resend_candidates, [])
 
     def test_user_rows_carry_only_the_message_identity(self) -> None:
         """No request id, no turn id; how it is shown is kept apart, and only where it was said."""

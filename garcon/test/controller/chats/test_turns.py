@@ -169,14 +169,14 @@ class RoomTests(ChatsTestCase):
 class EventTests(ChatsTestCase):
     """What the chats tell (server.md A.11)."""
 
-    def test_rows_come_before_the_phase_that_follows_from_them(self) -> None:
-        """The user row first, the end of the run before idle, and the terminal event last."""
+    def test_rows_come_between_the_phases(self) -> None:
+        """That it runs, the input, the end of the run before idle, and the terminal event last."""
         self.started()
         self.assertEqual(
             [msgspec.json.decode(msgspec.json.encode(event))["type"] for event in self.told],
             [
-                "chat-messages",
                 "chat-processing-updated",
+                "chat-messages",
                 "chat-list-refresh-requested",
                 "chat-messages",
                 "chat-session-created",
