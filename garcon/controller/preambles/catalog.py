@@ -45,7 +45,7 @@ class Catalog(Struct, frozen=True, kw_only=True):
         self, expected: int, given: PreambleInput, at: str, new_id: Callable[[], str]
     ) -> Catalog:
         """Return the catalog with one more, last in order."""
-        self._must_be(expected)
+        self.must_be(expected)
         if len(self.preambles) >= MOST:
             raise _conflict("PREAMBLE_LIMIT_REACHED", f"There are {MOST} preambles already.")
         if self.ids >= MOST_IDS:
@@ -60,26 +60,25 @@ class Catalog(Struct, frozen=True, kw_only=True):
 
     def replaced(self, expected: int, preamble_id: str, given: PreambleInput, at: str) -> Catalog:
         """Return the catalog with another text in the place of one."""
-        self._must_be(expected)
-        number = self._number(preamble_id)
+        number = self.number(expected, preamble_id)
         made = _made(preamble_id, given, self.preambles[number].created_at, at)
         return self._next([*self.preambles[:number], made, *self.preambles[number + 1 :]])
 
     def deleted(self, expected: int, preamble_id: str) -> Catalog:
         """Return the catalog without one."""
-        self._must_be(expected)
-        number = self._number(preamble_id)
+        number = self.number(expected, preamble_id)
         return self._next([*self.preambles[:number], *self.preambles[number + 1 :]])
 
     def reordered(self, expected: int, ids: list[str]) -> Catalog:
         """Return the catalog in another order; every id has to be named once."""
-        self._must_be(expected)
+        self.must_be(expected)
         known = {one.id: one for one in self.preambles}
         if sorted(ids) != sorted(known):
             raise invalid("orderedPreambleIds must name every preamble once")
         return self._next([known[one] for one in ids])
 
-    def _must_be(self, expected: int) -> None:
+    def must_be(self, expected: int) -> None:
+        """Raise ``PREAMBLE_REVISION_CONFLICT`` (409) unless this is the revision expected."""
         if expected != self.revision:
             raise _conflict(
                 "PREAMBLE_REVISION_CONFLICT", "The preambles have changed; read them again."
@@ -87,7 +86,11 @@ class Catalog(Struct, frozen=True, kw_only=True):
         if self.revision >= _LAST_REVISION:
             raise _conflict("PREAMBLE_REVISION_EXHAUSTED", "No further change can be counted.")
 
-    def _number(self, preamble_id: str) -> int:
+    def number(self, expected: int, preamble_id: str) -> int:
+        """Return the place of a preamble in the revision that is expected, or raise
+        ``PREAMBLE_NOT_FOUND`` (404).
+        """
+        self.must_be(expected)
         for number, one in enumerate(self.preambles):
             if one.id == preamble_id:
                 return number
@@ -110,8 +113,9 @@ def checked(given: PreambleInput) -> PreambleInput:
         raise invalid(f"title is one line of 1 to {TITLE_POINTS} characters")
     if not given.content.strip() or units(given.content) > CONTENT_UNITS:
         raise invalid(f"content is a text of at most {CONTENT_UNITS} characters that is not blank")
-    if FILE_CONTEXT in given.content:
-        raise invalid("content holds the mark of referenced files")
+    # Nor may what it is put between, another preamble or a prompt, make up the mark with it.
+    if FILE_CONTEXT in SEPARATOR + given.content + SEPARATOR:
+        raise invalid("content holds the mark of referenced files, or would together with others")
     if len(given.agent_ids) > AGENTS or len(set(given.agent_ids)) != len(given.agent_ids):
         raise invalid(f"agentIds are at most {AGENTS}, each once")
     if not all(_AGENT_ID.fullmatch(one) for one in given.agent_ids):
@@ -159,8 +163,6 @@ def _must_fit_together(preambles: list[Preamble]) -> None:
                 " characters.",
                 status=422,
             )
-        if FILE_CONTEXT in text:
-            raise invalid("together with others it would hold the mark of referenced files")
 
 
 def _made(preamble_id: str, given: PreambleInput, created_at: str, at: str) -> Preamble:

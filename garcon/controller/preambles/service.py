@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -109,6 +109,7 @@ class PreambleService:
     async def create(self, call: Call[Any, CreatePreamble]) -> PreamblesChanged:
         """Add a preamble."""
         body = call.body
+        self._catalog.must_be(body.expected_revision)
         given = await self._resolved(checked(body.preamble))
         return await self._change(
             lambda catalog: catalog.created(
@@ -117,9 +118,15 @@ class PreambleService:
         )
 
     async def replace(self, call: Call[Any, ReplacePreamble]) -> PreamblesChanged:
-        """Change a preamble."""
+        """Change a preamble.  Directories that it had already are not asked about again: their
+        executor may be away, or gone.
+        """
         body = call.body
-        given = await self._resolved(checked(body.preamble))
+        number = self._catalog.number(body.expected_revision, body.id)
+        had = self._catalog.preambles[number].scope
+        rules = had.rules if isinstance(had, ProjectScope) else []
+        places = {(executor_of(rule), rule.project_path) for rule in rules}
+        given = await self._resolved(checked(body.preamble), places)
         return await self._change(
             lambda catalog: catalog.replaced(body.expected_revision, body.id, given, self._now())
         )
@@ -187,11 +194,16 @@ class PreambleService:
         self._catalog = changed
         return PreamblesChanged(snapshot=changed.shown())
 
-    async def _resolved(self, given: PreambleInput) -> PreambleInput:
-        """Have the executors resolve the directories of the rules."""
+    async def _resolved(
+        self, given: PreambleInput, known: Collection[tuple[str, str]] = ()
+    ) -> PreambleInput:
+        """Have the executors resolve the directories of the rules, but for those that are known."""
         if not isinstance(given.scope, ProjectScope):
             return given
-        rules = [await self._rule(rule) for rule in given.scope.rules]
+        rules = [
+            rule if (executor_of(rule), rule.project_path) in known else await self._rule(rule)
+            for rule in given.scope.rules
+        ]
         resolved = structs.replace(given, scope=ProjectScope(rules))
         # Two spellings may have been one directory.
         return checked(resolved)

@@ -24,6 +24,7 @@ GENERATIONS = ("chatTitle", "agentSwitchCompaction", "commitMessage", "promptRef
 
 _ID = re.compile(r"[a-z][a-z0-9_-]{1,63}")
 _ROUTING = ("apiProviderId", "modelEndpointId", "modelProtocol")
+_CHOICES = ("agentId", "model", *_ROUTING)
 
 
 def invalid(text: str) -> GarconError:
@@ -72,12 +73,14 @@ def _title(title: Any) -> str:
 
 
 def _generation(key: str, value: Any) -> dict[str, Any]:
-    """Keep what is known of a selection; what is not is dropped silently."""
+    """Keep what is known of a selection; what is not is dropped silently, and so is a choice that
+    is empty: that is how some clients say that there is none.
+    """
     if not isinstance(value, dict):
         raise invalid(f"ui.{key} is an object")
     kept: dict[str, Any] = {}
     for name, said in value.items():
-        if said is None:
+        if said is None or (said == "" and name in _CHOICES):
             continue
         if _keeps(key, name, said):
             kept[name] = said
@@ -127,8 +130,11 @@ def effective(ui: Mapping[str, Any], entries: Sequence[AgentEntry]) -> dict[str,
 
 def _effective(key: str, saved: Mapping[str, Any], entries: Sequence[AgentEntry]) -> dict[str, Any]:
     automatic = _automatic(entries)
-    entry = next((one for one in entries if one.id == saved.get("agentId")), None)
-    entry = entry or automatic or min(entries, key=lambda one: one.label, default=None)
+    if "agentId" in saved:
+        # One that is not there now stays the choice, and nobody knows what it offers.
+        entry = next((one for one in entries if one.id == saved["agentId"]), None)
+    else:
+        entry = automatic or min(entries, key=lambda one: one.label, default=None)
     resolved: dict[str, Any] = {
         name: said for name, said in saved.items() if name not in ("enabled", *_ROUTING)
     }

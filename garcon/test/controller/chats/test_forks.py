@@ -7,11 +7,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from garcon.contract import operations
-from garcon.contract.events import ChatMessages, ListRefreshRequested, ProcessingUpdated
+from garcon.contract.events import ChatMessages, ListRefreshRequested
 from garcon.store.interfaces import IStore
 from garcon.store.sqlite import SqliteStore
 from garcon.test.controller.chats.cast import CHAT, ChatsTestCase, Said
 from garcon.testing.inline_threads import InlinePool, InlineReactor
+from garcon.testing.memory_store import MemoryStore
 
 FORK, SECOND = "1767323045000777", "1767323045000778"
 
@@ -154,6 +155,7 @@ class ForkTests(ForksTestCase):
             ({"chatId": "17"}, (400, "VALIDATION_FAILED", False)),
             ({"upToOrdinal": 1}, (400, "VALIDATION_FAILED", False)),
             ({"transcriptViewId": self.view}, (400, "VALIDATION_FAILED", False)),
+            ({"parentChat": None}, (400, "VALIDATION_FAILED", False)),
             (
                 {"upToOrdinal": 0, "transcriptViewId": self.view},
                 (400, "VALIDATION_FAILED", False),
@@ -175,6 +177,34 @@ class ForkTests(ForksTestCase):
         self.clock.advance(61)
         answer = self.fork(chatId=SECOND)
         self.assertEqual(answer.failure, (422, "UNSUPPORTED_AGENT", False))
+
+    def test_an_executor_that_is_away(self) -> None:
+        """Is not asked for a copy; what runs there needs it."""
+        self.executors.states["local"] = "offline"
+        self.assertEqual(self.fork().status, 200)
+        answer = self.asked(operations.FORK_RUN, self.made_body(chatId=SECOND))
+        self.assertEqual(answer.failure, (503, "EXECUTOR_UNAVAILABLE", True))
+
+    def test_a_count_that_is_written_while_a_turn_runs(self) -> None:
+        """Neither the fork nor the turn takes back what the other wrote."""
+        self.run_chat(self.view)
+        self.memory_held(True)
+        waiting = self.ask(operations.FORK, {"sourceChatId": CHAT, "chatId": FORK})
+        self.local.last.session("another")
+        self.memory_held(False)
+        self.assertEqual(self.successResultOf(waiting).status, 200)
+        self.restart()
+        self.assertEqual(self.fork(chatId=SECOND).body["chat"]["title"], "hello (2)")
+        found = self.asked(operations.CHAT_DETAILS, query={"chatId": CHAT}).body
+        self.assertEqual(found["agentSessionId"], "another")
+
+    def memory_held(self, held: bool) -> None:
+        """Hold the store's writes, where it is the double, or let them go."""
+        if isinstance(self.store, MemoryStore):
+            if held:
+                self.store.held = True
+            else:
+                self.store.release()
 
 
 class StoreTests(ForksTestCase):
@@ -281,14 +311,77 @@ class ForkRunTests(ForksTestCase):
         self.assertEqual([one["id"] for one in self.listed()], [CHAT])
 
     def test_events_of_the_fork(self) -> None:
-        """Its input, that it runs, and that the list has one more."""
+        """That it runs, its input, that the list has one more; once each, and not of the source."""
         self.told.clear()
         self.fork_run()
-        rows = [event for event in self.told if isinstance(event, ChatMessages)]
-        self.assertEqual([(e.chat_id, e.first_ordinal) for e in rows], [(FORK, 3)])
-        phases = [event.phase for event in self.told if isinstance(event, ProcessingUpdated)]
-        self.assertEqual(phases, ["running"])
-        self.assertIsInstance(self.told[-1], ListRefreshRequested)
+        kinds = [event.__struct_config__.tag for event in self.told]
+        self.assertEqual(
+            kinds, ["chat-processing-updated", "chat-messages", "chat-list-refresh-requested"]
+        )
+        self.assertEqual({getattr(event, "chat_id", None) for event in self.told}, {FORK})
+        (rows,) = (event for event in self.told if isinstance(event, ChatMessages))
+        self.assertEqual((rows.first_ordinal, rows.resend_candidates), (3, []))
+
+    def test_nothing_is_told_of_a_fork_that_was_not_to_be(self) -> None:
+        """Neither events nor lists know of it, nor is its number used up."""
+        write, writes, listed = self.memory.write, [], []
+
+        def last_fails(changes: Any) -> Deferred[None]:
+            writes.append(changes)
+            listed.append(len(self.listed()))
+            self.memory.refusals = 1 if len(writes) == 2 else 0
+            return write(changes)
+
+        self.told.clear()
+        self.patch(self.memory, "write", last_fails)
+        self.assertEqual(self.fork_run().status, 500)
+        self.assertEqual((self.told, set(listed)), ([], {1}))
+        self.assertEqual(self.messages(FORK).code, "SESSION_NOT_FOUND")
+        self.assertEqual(self.fork_run().body["chat"]["title"], "hello (1)")
+
+    def test_an_input_that_was_said_in_the_source(self) -> None:
+        """Is there already: it is answered, and nothing is run (2.4)."""
+        answer = self.fork_run(clientMessageId="m-start", command="hello")
+        self.assertEqual((answer.status, answer.body["status"]), (202, "accepted"))
+        receipt = self.receipt(answer.body["turnId"], FORK).body
+        self.assertEqual(
+            (receipt["state"], receipt["output"]["assistantMessages"]), ("completed", [])
+        )
+        self.assertEqual([text for _, _, text in self.texts()], ["hello", "hi"])
+        self.assertIsNone(self.phase(FORK))
+        other = self.fork_run(clientMessageId="m-start", chatId=SECOND)
+        self.assertEqual(other.failure, (409, "IDEMPOTENCY_CONFLICT", False))
+        self.assertEqual([one["id"] for one in self.listed()], [FORK, CHAT])
+
+    def test_a_mode_that_is_no_choice(self) -> None:
+        """Null and absent are the same command, and so are two names of one effort."""
+        body = self.made_body(thinkingMode="think")
+        self.fork_run(body)
+        again = self.fork_run(body | {"thinkingMode": "low", "permissionMode": None})
+        self.assertEqual(again.body["status"], "duplicate")
+
+    def test_a_source_that_is_deleted_meanwhile(self) -> None:
+        """Goes only when the fork is whole."""
+        self.memory.held = True
+        forking = self.ask(operations.FORK_RUN, self.made_body())
+        deleting = self.ask(operations.DELETE_CHAT, {"chatId": CHAT})
+        self.assertNoResult(deleting)
+        self.memory.release()
+        self.assertEqual(self.successResultOf(forking).status, 202)
+        self.assertEqual(self.successResultOf(deleting).status, 200)
+        self.assertEqual([one["id"] for one in self.listed()], [FORK])
+        self.assertEqual([text for _, _, text in self.texts()], ["hello", "hi", "go on"])
+
+    def test_forks_whose_ids_cross(self) -> None:
+        """Do not wait for each other for ever: one makes the chat, the other finds it made."""
+        self.memory.held = True
+        one = self.ask(operations.FORK, {"sourceChatId": CHAT, "chatId": FORK})
+        other = self.ask(operations.FORK, {"sourceChatId": FORK, "chatId": CHAT})
+        self.assertNoResult(one)
+        self.memory.release()
+        self.assertEqual(self.successResultOf(one).status, 200)
+        failure = self.successResultOf(other).failure
+        self.assertEqual(failure, (409, "IDEMPOTENCY_CONFLICT", False))
 
 
 class ContinuationTests(ForksTestCase):
@@ -311,6 +404,21 @@ class ContinuationTests(ForksTestCase):
         self.run_chat(self.view)
         self.assertEqual(self.handoff_run().failure, (409, "SESSION_BUSY", True))
 
+    def test_other_members_are_ignored(self) -> None:
+        """Neither settings nor a presentation belong to it (3.8)."""
+        answer = self.handoff_run(
+            permissionMode="bypassPermissions", model=7, userMessagePresentation={"x": 1}
+        )
+        self.assertEqual(answer.status, 202)
+        self.assertEqual(self.local.last.launch.permission_mode, "acceptEdits")
+
+    def test_a_fork_under_the_same_id(self) -> None:
+        """Is another command."""
+        body = self.made_body()
+        self.handoff_run(body)
+        answer = self.asked(operations.FORK_RUN, body)
+        self.assertEqual(answer.failure, (409, "IDEMPOTENCY_CONFLICT", False))
+
     def test_a_replay_after_the_source_is_gone(self) -> None:
         """Is a duplicate."""
         body = self.made_body()
@@ -319,6 +427,9 @@ class ContinuationTests(ForksTestCase):
         self.assertEqual(self.handoff_run(body).body["status"], "duplicate")
         other = self.handoff_run(chatId=SECOND)
         self.assertEqual(other.failure, (404, "SESSION_NOT_FOUND", False))
+        self.restart()
+        self.assertEqual(self.handoff_run(body).body["status"], "duplicate")
+        self.assertEqual(self.local.runs, [])
 
     def test_a_target_of_another_command(self) -> None:
         """Conflicts."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred
+
 from garcon.contract import operations
 from garcon.contract.events import ListRefreshRequested
 from garcon.test.controller.chats.cast import CHAT, WORKER, ChatsTestCase, Said
@@ -73,10 +75,29 @@ class HandoffTests(ChatsTestCase):
         self.assertEqual(again.body["status"], "duplicate")
         self.assertEqual(again.body["turnId"], first.body["turnId"])
         self.assertEqual(again.body["chat"]["agentId"], "other")
+        self.assertIn("turnId=", again.headers["Location"])
         self.restart()
         again = self.handoff(body)
         self.assertEqual((again.status, again.body["chat"]["agentId"]), (202, "other"))
+        self.assertEqual(again.body["status"], "duplicate")
         self.assertEqual(self.local.runs, [])
+
+    def test_a_replay_after_a_crash_while_the_next_turn_runs(self) -> None:
+        """Is a duplicate all the same (5.9.5); another input under its id conflicts, and one that
+        was never taken is stale.
+        """
+        body = self.handoff_body()
+        self.handoff(body)
+        self.restart()
+        self.local.agents.append(agent_entry("other"))
+        self.run_chat(self.view, command="next")
+        before = self.kinds()
+        self.assertEqual(self.handoff(body).body["status"], "duplicate")
+        other = self.handoff(body | {"clientRequestId": "x", "command": "else"})
+        self.assertEqual(other.failure, (409, "IDEMPOTENCY_CONFLICT", False))
+        stale = self.handoff(body | {"clientRequestId": "y", "clientMessageId": "y"})
+        self.assertEqual(stale.failure, (409, "STALE_CHAT_OWNERSHIP", False))
+        self.assertEqual((self.kinds(), self.phase()), (before, "running"))
 
     def test_a_refusal_changes_nothing(self) -> None:
         """Each by its code."""
@@ -85,6 +106,9 @@ class HandoffTests(ChatsTestCase):
             ({"agentId": "scripted", "model": "scripted"}, (400, "VALIDATION_FAILED", False)),
             ({"agentId": "nobody"}, (422, "UNSUPPORTED_AGENT", False)),
             ({"permissionMode": "plan"}, (422, "VALIDATION_FAILED", False)),
+            ({"permissionMode": "rude"}, (400, "VALIDATION_FAILED", False)),
+            ({"thinkingMode": "think"}, (400, "VALIDATION_FAILED", False)),
+            ({"modelProtocol": "openai-compatible"}, (422, "VALIDATION_FAILED", False)),
             ({"modelEndpointId": "e"}, (400, "VALIDATION_FAILED", False)),
             ({"model": " "}, (400, "VALIDATION_FAILED", False)),
             ({"executorId": "elsewhere"}, (400, "VALIDATION_FAILED", False)),
@@ -93,6 +117,41 @@ class HandoffTests(ChatsTestCase):
             self.assertEqual(self.handoff(**target).failure, failure, target)
         self.assertEqual(self.listed()[0]["agentOwnershipEpoch"], self.epoch)
         self.assertEqual(len(self.kinds()), 2)
+
+    def test_a_bypass_that_would_be_inherited(self) -> None:
+        """Has to be named (3.5)."""
+        body = {"chatId": CHAT, "permissionMode": "bypassPermissions"}
+        self.assertEqual(self.asked(operations.CHANGE_EXECUTION_SETTINGS, body).status, 200)
+        policy = {"permissionFallbackPolicy": "require-explicit-bypass"}
+        answer = self.handoff(self.handoff_body() | policy)
+        self.assertEqual(answer.failure, (422, "EXPLICIT_BYPASS_REQUIRED", False))
+        named = self.handoff_body(permissionMode="bypassPermissions") | policy
+        self.assertEqual(self.handoff(named).status, 202)
+
+    def test_it_is_checked_for_ownership_before_it_is_for_idleness(self) -> None:
+        """In the order of 3.5."""
+        self.run_chat(self.view)
+        answer = self.handoff(epoch="old")
+        self.assertEqual(answer.failure, (409, "STALE_CHAT_OWNERSHIP", False))
+        self.assertNotIn("control", answer.body)
+
+    def test_a_queue_that_is_held(self) -> None:
+        """Refuses it, and keeps its pause (5.9.1)."""
+        self.run_chat(self.view)
+        entry = {
+            "clientRequestId": "q",
+            "clientMessageId": "m-q",
+            "chatId": CHAT,
+            "transcriptViewId": self.view,
+            "content": "later",
+        }
+        self.assertEqual(self.asked(operations.CREATE_ENTRY, entry).status, 202)
+        self.successResultOf(self.stop())
+        before = self.asked(operations.READ_QUEUE, query={"chatId": CHAT}).body["control"]
+        answer = self.handoff()
+        self.assertEqual(answer.failure, (409, "AGENT_HANDOFF_REQUIRES_IDLE", True))
+        self.assertEqual(answer.body["control"], before)
+        self.assertEqual(before["queue"]["pause"]["kind"], "manual")
 
     def test_it_requires_an_idle_chat(self) -> None:
         """Neither a turn nor a queue, with the control to show why."""
@@ -107,6 +166,31 @@ class HandoffTests(ChatsTestCase):
         self.assertEqual(self.handoff().status, 500)
         self.assertEqual(self.listed()[0]["agentId"], "scripted")
         self.assertEqual(self.handoff().status, 202)
+
+    def test_what_others_write_meanwhile(self) -> None:
+        """Read marks and places in the list wait for no chat: they stay, now and after a restart,
+        whether the hand-off is kept or not.
+        """
+        for refusals in (1, 0):
+            catalog: Deferred[Any] = Deferred()
+            self.clock.advance(61)
+            self.local.reads.append(catalog)
+            waiting = self.ask(operations.RUN_CHAT, self.handoff_body())
+            self.asked(operations.MARK_READ, {"entries": [{"chatId": CHAT}]})
+            pinned = {"chatId": CHAT, "pinned": True}
+            self.assertEqual(self.asked(operations.PIN, pinned).status, 200)
+            read = self.listed()[0]["activity"]["lastReadAt"]
+            self.memory.refusals = refusals
+            catalog.callback(tuple(self.local.agents))
+            status = 500 if refusals else 202
+            self.assertEqual(self.successResultOf(waiting).status, status)
+            (entry,) = self.listed()
+            self.assertTrue(entry["isPinned"])
+            self.assertEqual(entry["activity"]["lastReadAt"], read)
+        self.restart()
+        (entry,) = self.listed()
+        self.assertTrue(entry["isPinned"])
+        self.assertEqual((entry["agentId"], entry["activity"]["lastReadAt"]), ("other", read))
 
     def test_another_executor(self) -> None:
         """The same agent there is another owner, and the project is that executor's."""

@@ -53,6 +53,24 @@ class ReadTests(ChatsTestCase):
         self.run_chat(self.messages().body["transcriptViewId"])
         self.assertTrue({entry["id"]: entry["isUnread"] for entry in self.listed()}[CHAT])
 
+    def test_a_mark_stays_whatever_a_turn_writes(self) -> None:
+        """Though the turn's part of the record has waited for its commit since before."""
+        view = self.messages().body["transcriptViewId"]
+        self.run_chat(view)
+        self.memory.held = True
+        row = {"type": "notice", "content": "aside", "clientMessageId": "row"}
+        row |= {"clientRequestId": "r", "chatId": CHAT, "transcriptViewId": view}
+        adding = self.ask(operations.ADD_ROW, row)
+        self.local.last.session("another-session")
+        marking = self.ask(operations.MARK_READ, {"entries": [{"chatId": CHAT}]})
+        self.memory.release()
+        self.successResultOf(adding)
+        self.successResultOf(marking)
+        self.restart()
+        self.assertEqual(self.marks(), {CHAT: AT, OTHER: None})
+        found = self.asked(operations.CHAT_DETAILS, query={"chatId": CHAT}).body
+        self.assertEqual(found["agentSessionId"], "another-session")
+
     def test_a_mark_never_moves_back(self) -> None:
         """A clock that was set back leaves it, and answers it; nobody is told."""
         self.time += 1

@@ -220,6 +220,14 @@ class RunTests(ChatsTestCase):
         answer = self.run_chat(self.view, images=[PNG])
         self.assertEqual(answer.failure, (422, "UNSUPPORTED_AGENT", False))
 
+    def test_an_agent_that_is_gone(self) -> None:
+        """422 here, where a start answers 400 (1.3)."""
+        self.local.agents = []
+        self.clock.advance(61)
+        answer = self.run_chat(self.view)
+        self.assertEqual(answer.failure, (422, "UNSUPPORTED_AGENT", False))
+        self.assertUntouched()
+
     def test_the_catalog_is_asked_once_a_minute(self) -> None:
         """At 60 s the kept entry is still good, beyond it is not."""
         asked = self.local.catalogs

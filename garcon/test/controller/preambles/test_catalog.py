@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -110,8 +111,9 @@ class ChangeTests(CatalogTestCase):
         first, second = (one.id for one in catalog.preambles)
         turned = catalog.reordered(2, [second, first])
         self.assertEqual([one.content for one in turned.preambles], ["b", "a"])
-        for wrong in ([first], [first, first], [first, second, second]):
-            failure = self.refusal(lambda wrong=wrong: catalog.reordered(2, wrong))
+        wrongs = ([first], [first, first], [first, second, second])
+        for wrong in wrongs:
+            failure = self.refusal(partial(catalog.reordered, 2, list(wrong)))
             self.assertEqual(failure, (400, "PREAMBLE_VALIDATION_FAILED"))
 
     def test_a_hundred(self) -> None:
@@ -165,14 +167,6 @@ class CombinedTests(CatalogTestCase):
         failure = self.refusal(lambda: self.grown(catalog, given(big, scope=there("/a/b/c"))))
         self.assertEqual(failure, (422, "PREAMBLE_COMBINED_LIMIT_EXCEEDED"))
 
-    def test_the_mark_of_files_made_of_two(self) -> None:
-        """Is refused like one in a single text."""
-        middle = FILE_CONTEXT.strip()
-        catalog = self.grown(Catalog(), given("before"))
-        catalog = self.grown(catalog, given(middle))
-        failure = self.refusal(lambda: self.grown(catalog, given("after")))
-        self.assertEqual(failure, (400, "PREAMBLE_VALIDATION_FAILED"))
-
 
 class FieldTests(CatalogTestCase):
     """Each field for itself."""
@@ -195,6 +189,12 @@ class FieldTests(CatalogTestCase):
         """32,000 UTF-16 units, not blank, without the mark of files."""
         self.assertTaken(content="\U0001f600" * 16_000)
         for wrong in ("\U0001f600" * 16_000 + "x", " \n", f"a{FILE_CONTEXT}b"):
+            self.assertRefused(content=wrong)
+
+    def test_the_mark_of_files_is_not_made_up_together_with_others(self) -> None:
+        """Neither with the text before nor with the one after, whichever these are."""
+        self.assertTaken(content=f"a {FILE_CONTEXT.strip()} b")
+        for wrong in (FILE_CONTEXT.strip(), FILE_CONTEXT.rstrip(), f"{FILE_CONTEXT.lstrip()}b"):
             self.assertRefused(content=wrong)
 
     def test_agents(self) -> None:

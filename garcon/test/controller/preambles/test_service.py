@@ -105,6 +105,43 @@ class RouteTests(PreamblesTestCase):
         answer = self.create("y", scope={"type": "project-paths", "rules": [rule]})
         self.assertEqual(answer.status, 404)
 
+    def test_a_directory_that_it_had_is_not_asked_about_again(self) -> None:
+        """A preamble can be switched off while its executor is away; a new directory is asked."""
+        rule = {"projectPath": f"{self.base}/p", "includeNested": True, "executorId": WORKER}
+        scope = {"type": "project-paths", "rules": [rule]}
+        preamble_id = self.made("x", scope=scope)
+        self.executors.states[WORKER] = "offline"
+        body: dict[str, Any] = {"expectedRevision": 1, "id": preamble_id}
+        given = {"enabled": False, "title": "x", "content": "x", "scope": scope}
+        answer = self.asked(operations.REPLACE_PREAMBLE, body | {"preamble": given})
+        self.assertEqual(answer.status, 200, answer.body)
+        other = rule | {"projectPath": f"{self.base}/q"}
+        given |= {"scope": {"type": "project-paths", "rules": [rule, other]}}
+        body["expectedRevision"] = 2
+        answer = self.asked(operations.REPLACE_PREAMBLE, body | {"preamble": given})
+        self.assertEqual(answer.failure, (503, "EXECUTOR_UNAVAILABLE", True))
+
+    def test_a_revision_that_is_old(self) -> None:
+        """Is told before any directory is looked at, and so is an id that does not exist."""
+        rule = {"projectPath": f"{self.base}/missing", "includeNested": True}
+        given = {"enabled": True, "title": "x", "content": "x"}
+        given["scope"] = {"type": "project-paths", "rules": [rule]}
+        for operation, body, failure in (
+            (operations.CREATE_PREAMBLE, {}, (409, "PREAMBLE_REVISION_CONFLICT", False)),
+            (
+                operations.REPLACE_PREAMBLE,
+                {"id": "x"},
+                (409, "PREAMBLE_REVISION_CONFLICT", False),
+            ),
+            (
+                operations.REPLACE_PREAMBLE,
+                {"id": "x", "expectedRevision": 0},
+                (404, "PREAMBLE_NOT_FOUND", False),
+            ),
+        ):
+            answer = self.asked(operation, {"expectedRevision": 7, "preamble": given} | body)
+            self.assertEqual(answer.failure, failure)
+
     def test_two_spellings_of_one_directory(self) -> None:
         """Are one rule, given twice."""
         rules = [
@@ -178,6 +215,28 @@ class TurnTests(PreamblesTestCase):
         self.run_chat(view)
         history = [one.content for one in self.local.last.launch.history]
         self.assertEqual(history, ["Be brief.\n\nhello", "hi"])
+
+    def test_a_change_of_hands_is_told_again(self) -> None:
+        """And so is a continuation: both begin an agent's session (boundary kinds)."""
+        self.made("Be brief.")
+        view = self.started()
+        self.local.agents.append(agent_entry("other"))
+        epoch = self.listed()[0]["agentOwnershipEpoch"]
+        target = {"agentId": "other", "model": "other"}
+        handoff = {"expectedAgentOwnershipEpoch": epoch, "target": target}
+        self.run_chat(view, handoff=handoff)
+        launch = self.local.last.launch
+        self.assertEqual([one.content for one in launch.history], ["Be brief.\n\nhello", "hi"])
+        self.local.last.finish()
+        body = {
+            "clientRequestId": "c",
+            "clientMessageId": "c",
+            "sourceChatId": CHAT,
+            "chatId": "1767323045000903",
+            "command": "go on",
+        }
+        self.assertEqual(self.asked(operations.HANDOFF_RUN, body).status, 202)
+        self.assertEqual(self.local.last.launch.history[0].content, "Be brief.\n\nhello")
 
     def test_another_executor(self) -> None:
         """Has only what is meant for it."""

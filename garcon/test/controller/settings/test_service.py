@@ -382,6 +382,18 @@ class EffectiveTests(SettingsTestCase):
             ("slow", "s1", "low", "manual"),
         )
 
+    def test_a_saved_agent_that_is_not_there(self) -> None:
+        """Stays the choice, with its model: another one's would not be its."""
+        saved = {"agentId": "away", "model": "m1", "apiProviderId": "some_profile"}
+        found = self.title(saved)
+        self.assertEqual({name: found[name] for name in saved}, saved)
+
+    def test_empty_choices(self) -> None:
+        """Are none."""
+        found = self.title({"agentId": "", "model": "", "apiProviderId": ""})
+        self.assertEqual((found["agentId"], found["source"]), ("quick", "auto"))
+        self.assertEqual(self.read()["ui"], {"chatTitle": {}})
+
     def test_a_saved_model_that_is_gone(self) -> None:
         """The agent's generation model, and no route."""
         found = self.title({"agentId": "slow", "model": "old", "apiProviderId": "some_profile"})
