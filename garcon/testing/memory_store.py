@@ -100,11 +100,12 @@ class MemoryStore:
         return self._write(changes)
 
     def release(self) -> None:
-        """Let the writes that were held, and all later ones, go on."""
-        self.held = False
-        waiting, self._waiting = self._waiting, []
-        for changes, done in waiting:
+        """Let the writes that were held, and all later ones, go on, in their order."""
+        self.held = True
+        while self._waiting:
+            changes, done = self._waiting.pop(0)
             self._write(changes).chainDeferred(done)
+        self.held = False
 
     def damage(self, view_id: str, ordinal: int) -> None:
         """Make one row unlike its check value."""
