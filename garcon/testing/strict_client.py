@@ -30,6 +30,7 @@ from garcon.contract.chats import (
     TranscriptMessage,
     TurnReceipt,
 )
+from garcon.contract.forks import ForkRunAccepted
 from garcon.contract.ids import is_uuid4
 from garcon.contract.operations import Operation
 from garcon.contract.queue_commands import (
@@ -174,6 +175,43 @@ class StrictClient:
         """Run a turn; the same body again with ``duplicate``."""
         accepted: RunAccepted = self._turn(operations.RUN_CHAT, body, "agent-run", status)
         return accepted
+
+    def made_body(self, source_id: str, command: str, **more: Any) -> Any:
+        """Return a command in order that makes a chat of another one and runs it."""
+        body = {
+            "clientRequestId": self.request_id(),
+            "clientMessageId": self.request_id(),
+            "sourceChatId": source_id,
+            "chatId": str(time.time_ns() // 1_000),
+            "command": command,
+        }
+        return body | more
+
+    def make(
+        self, operation: Operation, body: Mapping[str, Any], status: str = "accepted"
+    ) -> ForkRunAccepted:
+        """Fork a chat and run it, or continue it; the same body again with ``duplicate``."""
+        said = self.ask(operation, body)
+        expect(said.status == operation.status, f"{operation.route}: {said}")
+        accepted: ForkRunAccepted = exactly(said.body, operation.reply)
+        _accepted(accepted, body, "fork-run", status)
+        expect(is_uuid4(accepted.turn_id), "a turn has a UUID")
+        same(said.headers.get("location"), None, "location")
+        if accepted.chat is not None:
+            check_entry(accepted.chat)
+            same(accepted.chat.id, body["chatId"], "the chat")
+            same(accepted.chat.parent_chat, accepted.parent_chat, "the parent")
+        return accepted
+
+    def fork(self, source_id: str, **more: Any) -> ChatListEntry:
+        """Fork a chat without running it."""
+        body = {"sourceChatId": source_id, "chatId": str(time.time_ns() // 1_000)} | more
+        made = self.asked(operations.FORK, body)
+        same(made.success, True, "success")
+        check_entry(made.chat)
+        same(made.chat.id, body["chatId"], "the chat")
+        entry: ChatListEntry = made.chat
+        return entry
 
     def stop(self, body: Mapping[str, Any], status: str = "accepted") -> StopAccepted:
         """Stop a chat's turn."""
