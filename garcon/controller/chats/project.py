@@ -19,6 +19,7 @@ from garcon.contract.upkeep import StartInvalid, StartValid, ValidateStartQuery
 from garcon.controller.chats import fields
 from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.choices import owner_entry
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call, Reply
 from garcon.errors import GarconError
@@ -58,7 +59,7 @@ class Projects:
         project = await self._inspect(stored.executor_id, path)
         if project.project_path == stored.project_path:
             return _changed(chat, stored)
-        entry = await state.agents.entry(stored.executor_id, stored.agent_id)
+        entry = await owner_entry(state, stored.executor_id, stored.agent_id)
         if not entry.supports_update_project_path:
             raise GarconError(
                 "PROJECT_PATH_UPDATE_UNSUPPORTED",

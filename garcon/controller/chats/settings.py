@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from attrs import define, evolve
@@ -19,6 +20,7 @@ from garcon.contract.chat_settings import (
 )
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.choices import owner_entry
 from garcon.controller.chats.models import (
     Selection,
     is_local,
@@ -61,12 +63,13 @@ class ChatSettings:
         patch = {} if body.agent_settings_patch is UNSET else body.agent_settings_patch
         changed = {name: v for name, v in wanted.items() if v != getattr(stored, name)}
         if patch or changed:
-            entry = await self._state.agents.entry(stored.executor_id, stored.agent_id)
-            must_support_modes(
-                entry,
-                changed.get("permission_mode", "default"),
-                changed.get("thinking_mode", "none"),
-            )
+            entry = await owner_entry(self._state, stored.executor_id, stored.agent_id)
+            with _as_selection():
+                must_support_modes(
+                    entry,
+                    changed.get("permission_mode", "default"),
+                    changed.get("thinking_mode", "none"),
+                )
             if patch:
                 wanted["agent_settings"] = patched(stored.agent_settings, entry, patch)
         await self._keep(chat, wanted)
@@ -92,11 +95,9 @@ class ChatSettings:
                 sent[name] = fields.optional(value, name)
         before = Selection(stored.model or "", *(getattr(stored, name) for name in _ROUTING))
         after = evolve(before, model=body.model.strip(), **sent)
-        entry = await self._state.agents.entry(stored.executor_id, stored.agent_id)
-        try:
+        entry = await owner_entry(self._state, stored.executor_id, stored.agent_id)
+        with _as_selection():
             must_be_offered(entry, after)
-        except GarconError as error:
-            raise GarconError("MODEL_SELECTION_ERROR", error.text, status=422) from None
         if {is_local(entry, before), is_local(entry, after)} == {True, False}:
             raise GarconError(
                 "INTERNAL_ERROR",
@@ -118,6 +119,15 @@ class ChatSettings:
         changed = {name: v for name, v in wanted.items() if v != getattr(chat.record, name)}
         if changed:
             await chat.change(self._state.store, **changed)
+
+
+@contextmanager
+def _as_selection() -> Iterator[None]:
+    """What an agent cannot run with has a code of its own here: ``MODEL_SELECTION_ERROR`` (422)."""
+    try:
+        yield
+    except GarconError as error:
+        raise GarconError("MODEL_SELECTION_ERROR", error.text, status=422) from None
 
 
 def patched(stored: AgentSettings, entry: AgentEntry, patch: dict[str, Any]) -> AgentSettings:

@@ -109,11 +109,18 @@ class ModeTests(SettingsCase):
         self.assertEqual((reset["permissionMode"], reset["thinkingMode"]), ("default", "none"))
 
     def test_a_mode_that_the_agent_lacks(self) -> None:
-        """422, as a run with it would be; the plain ones need nobody's support."""
-        unsupported = (422, "VALIDATION_FAILED", False)
-        self.assertEqual(self.change(permissionMode="plan").failure, unsupported)
-        self.assertEqual(self.change(thinkingMode="ultrathink").failure, unsupported)
+        """422 with these routes' own code (1.3); the plain ones need nobody's support."""
+        self.assertEqual(self.change(permissionMode="plan").failure, UNFIT)
+        self.assertEqual(self.change(thinkingMode="ultrathink").failure, UNFIT)
         self.assertEqual(self.stored()["permissionMode"], "default")
+
+    def test_an_agent_that_is_gone(self) -> None:
+        """422, as for everything but a start (1.3)."""
+        self.local.agents = []
+        self.clock.advance(61)
+        gone = (422, "UNSUPPORTED_AGENT", False)
+        self.assertEqual(self.change(thinkingMode="high").failure, gone)
+        self.assertEqual(self.model("other").failure, gone)
 
     def test_the_next_turn_has_them_and_the_running_one_does_not(self) -> None:
         """A change is for what begins after it."""
