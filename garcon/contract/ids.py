@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 ChatId = NewType("ChatId", str)
@@ -50,3 +51,9 @@ def is_chat_id(text: object) -> bool:
         and _CHAT_ID.fullmatch(text) is not None
         and 1_000 <= int(text) <= _LARGEST_CHAT_ID
     )
+
+
+def minted_at(chat_id: str) -> str:
+    """Return the instant that a well-formed chat id names, as ISO text (chats.md 2.1)."""
+    instant = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=int(chat_id) // 1_000)
+    return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from garcon.contract.catalogs import AgentSettings
+from garcon.contract.ids import is_chat_id, minted_at
 
 OrderGroup = Literal["pinned", "orphan", "normal", "archived"]
 
@@ -173,5 +174,5 @@ def _stand_in(chat_id: str) -> ChatRecord:
         agent_settings=AgentSettings(owner_id="unknown", schema_version=1, values={}),
         project_path="",
         project_key="",
-        created_at="1970-01-01T00:00:00.000Z",
+        created_at=minted_at(chat_id if is_chat_id(chat_id) else "0"),
     )

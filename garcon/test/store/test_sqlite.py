@@ -10,6 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.contract.ids import minted_at
 from garcon.errors import StartupError
 from garcon.store.interfaces import Damaged, NotStored
 from garcon.store.records import AppendRows, PutChat, PutSetting, PutView, RemoveChat
@@ -103,11 +104,14 @@ class FileTests(SynchronousTestCase):
         self.assertEqual(chats[CHAT].record, record())
 
     def test_an_illegible_record_keeps_its_chat_id(self) -> None:
-        """Of a record that cannot be decoded the id is left, and the other chats load."""
+        """Of a record that cannot be decoded the id is left, which says when the chat was made
+        (chats.md 2.1), and the other chats load.
+        """
         self.fill()
         self.damage("UPDATE chats SET record = x'00' WHERE chat_id = ?", CHAT)
         chats = {chat.record.chat_id: chat for chat in self.successResultOf(self.store.load())}
         self.assertEqual((chats[CHAT].damaged, chats[OTHER].damaged), (True, False))
+        self.assertEqual(chats[CHAT].record.created_at, minted_at(CHAT))
 
     def test_an_unreadable_file_is_set_aside_and_named(self) -> None:
         """Start fails with the name of the kept file, and the next start has an empty store."""
