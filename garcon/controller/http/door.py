@@ -91,7 +91,7 @@ class Door:
             base_url=admitted.base_url,
         )
         if operation.route.mutation:
-            work = self._shielded(work)
+            work = self._shielded(work, no_store=operation.no_store)
         answer = await work
         headers = dict(answer.headers)
         if answer.body:
@@ -100,7 +100,7 @@ class Door:
             headers["WWW-Authenticate"] = "Bearer"
         return await self._finished(incoming, Outgoing(answer.status, answer.body, headers))
 
-    def _shielded(self, work: Deferred[Answer]) -> Deferred[Answer]:
+    def _shielded(self, work: Deferred[Answer], *, no_store: bool) -> Deferred[Answer]:
         waiter: Deferred[Answer] = Deferred()
         self._mutations.add(work)
 
@@ -108,7 +108,7 @@ class Door:
             self._mutations.discard(work)
             # A waiter that was cancelled takes one late result without a word.
             if isinstance(result, Failure) and result.check(CancelledError):
-                waiter.callback(error_answer(_CUT_SHORT))
+                waiter.callback(error_answer(_CUT_SHORT, no_store=no_store))
             elif isinstance(result, Failure):
                 waiter.errback(result)
             else:

@@ -381,6 +381,16 @@ class MutationTests(DoorCase):
         self.assertTrue(answer.startswith(b"HTTP/1.1 500 "), answer)
         self.assertIn(b"it may have been done", answer)
 
+    def test_nor_is_it_kept_where_nothing_is(self) -> None:
+        """Whatever such an operation is answered with, no cache may have it (chats.md 1.1)."""
+        self.handlers.register(operations.ADD_ROW, lambda call: Deferred())
+        row = b'{"clientRequestId":"a","clientMessageId":"b","chatId":"c","transcriptViewId":"d",'
+        _, transport = self.begin("POST", f"{PATH}/chats/rows", body=row + b'"content":"e"}')
+        for work in self.door.under_way():
+            work.cancel()
+        response = Response(transport.value())
+        self.assertEqual((response.status, response.headers["cache-control"]), (500, "no-store"))
+
     def test_a_mutation_answers_who_waits(self) -> None:
         """The ordinary case."""
         work = self.reply = Deferred()
