@@ -4,7 +4,7 @@ still comes.
 
 from __future__ import annotations
 
-from twisted.internet.defer import CancelledError, TimeoutError, fail
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, maybeDeferred
 from twisted.logger import Logger
 
 from garcon.contract.limits import DEAD_AFTER
@@ -13,7 +13,6 @@ from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.interruption import Fate, Interruption
 from garcon.controller.chats.state import State
 from garcon.deferreds import Waiters
-from garcon.errors import GarconError
 
 ABORT_WAIT, END_WAIT = DEAD_AFTER + 1.0, 10.0
 """Seconds for the executor to take a stop, and then for the run's end to arrive.  A dead link is
@@ -46,13 +45,13 @@ class AgentEnd:
             self._coming.fire(None)
 
     def ask(self) -> Interruption:
-        """Ask the executor to end the run."""
-        try:
+        """Ask the executor to end the run; whatever keeps it from being asked is a failed stop."""
+
+        def asked() -> Deferred[bool]:
             runtime = self._state.executors.existing(self._chat.record.executor_id)
-            asked = runtime.abort(self._run_id)
-        except GarconError as error:
-            asked = fail(error)
-        return Interruption(self._run_id, asked)
+            return runtime.abort(self._run_id)
+
+        return Interruption(self._run_id, maybeDeferred(asked))
 
     async def fate(self, interruption: Interruption) -> Fate:
         """Wait for the executor to take a stop, unless its link is down."""

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations
 from garcon.contract.events import ProcessingUpdated
 from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
+from garcon.testing.fake_runtime import FakeRuntime
+
+
+class BrokenRuntime(FakeRuntime):
+    """It fails where it is to stop a run."""
+
+    def abort(self, run_id: str) -> Deferred[bool]:
+        raise RuntimeError("no")
 
 
 class StopTests(ChatsTestCase):
@@ -83,6 +91,15 @@ class StopTests(ChatsTestCase):
         self.local.last.finish()
         self.assertEqual(self.receipt(self.turn).body["state"], "completed")
         self.assertEqual(self.kinds()[-1][2], "going on")
+
+    def test_an_executor_that_cannot_even_be_asked(self) -> None:
+        """The interruption itself has failed (5.6.1), whatever kept it from being asked."""
+        self.executors.runtimes["local"] = BrokenRuntime(self.base)
+        answer = self.successResultOf(self.stop())
+        self.assertEqual((answer.status, answer.body["outcome"]), (200, "failed"))
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+        self.local.last.say("going on")
+        self.assertEqual((self.phase(), self.kinds()[-1][2]), ("running", "going on"))
 
     def test_output_during_a_stop_that_fails_is_kept_in_order(self) -> None:
         """An executor that does not answer for sixteen seconds has not stopped anything."""
