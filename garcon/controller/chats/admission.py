@@ -16,6 +16,7 @@ from garcon.contract.catalogs import AgentEntry, AgentSettings
 from garcon.contract.messages import Image, Presentation
 from garcon.contract.runs import HistoryMessage, Launch
 from garcon.controller.chats import fields
+from garcon.controller.chats.becoming import Becoming
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.ledger import Record, conflict
 from garcon.controller.chats.models import Selection, takes_pictures
@@ -156,17 +157,23 @@ async def begin(
     turn.reserve()
     at, text = record.accepted_at, fields.first_line(new.content) or None
     draft = rows.user_input(at, new.content, list(new.images), new.message_id, new.presentation)
+    first = Becoming(chat, chat.with_text(text))
+    if first.is_change:
+        before = [*before, first.made]
     try:
         await chat.transcript.append(
             [*drafts, draft], before=before, after=[TouchChat(chat.id, at, text)]
         )
     except BaseException:
+        first.undo()
         turn.release()
         raise
     chat.active(at, text)
     if has_receipt:
         state.receipts.begin(chat.id, turn.run_id, record.request_id, at)
     committed()
+    if first.is_change and chat.record.name is None:
+        state.title_changed(chat)
     launch = launch_of(chat, turn.run_id, prepared)
     state.tasks.spawn("dispatching a turn", turn.dispatch(prepared.runtime, launch))
     return turn

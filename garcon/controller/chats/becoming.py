@@ -23,6 +23,11 @@ class Becoming:
     _becomes: Mapping[str, Any]
     _before: dict[str, Any] = field(factory=dict)
 
+    @property
+    def is_change(self) -> bool:
+        """Whether there is anything that it takes on."""
+        return bool(self._becomes)
+
     def made(self) -> PutChat:
         """Change the chat in memory and return the change of the store (a `Late` one)."""
         self._before = {name: getattr(self._chat.record, name) for name in self._becomes}

@@ -80,6 +80,12 @@ class Chat:
         if text is not None:
             self.last_message = text
 
+    def with_text(self, text: str | None) -> dict[str, Any]:
+        """Return what changes of the record with an input of this first line: the first text that a
+        user sends is what the chat is called by (chats.md 4.1, 5.14).
+        """
+        return {"first_message": text} if text and not self.record.first_message else {}
+
     def set(self, **fields: Any) -> None:
         """Change attributes in memory; the caller sees to it that they become durable."""
         self.record = structs.replace(self.record, **fields)

@@ -7,9 +7,7 @@ from typing import Any
 from attrs import define
 
 from garcon.contract.chats import NamedSession, NameSession
-from garcon.contract.events import TitleUpdated
 from garcon.controller.chats import fields
-from garcon.controller.chats.registry import title as shown_title
 from garcon.controller.chats.state import State
 from garcon.controller.handlers import Call
 
@@ -33,5 +31,5 @@ class Names:
         changed = chat.record.name != title
         if changed:
             await chat.change(self._state.store, name=title)
-            self._state.publish(TitleUpdated(chat_id=chat_id, title=shown_title(chat)))
+            self._state.title_changed(chat)
         return NamedSession(title=title, changed=changed)

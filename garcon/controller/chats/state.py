@@ -17,6 +17,7 @@ from garcon.contract.events import (
     Event,
     Mutation,
     ProcessingUpdated,
+    TitleUpdated,
     TransientFeedMutation,
 )
 from garcon.contract.queues import ExecutionControl
@@ -29,7 +30,7 @@ from garcon.controller.chats.paths import ProjectPaths
 from garcon.controller.chats.preambles import KeepsPreambles, NoPreambles
 from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
-from garcon.controller.chats.registry import Registry, list_entry
+from garcon.controller.chats.registry import Registry, list_entry, title
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.transcripts.batches import batches
@@ -107,6 +108,11 @@ class State:
         self.registry.touch()
         if self.registry.find(chat.id) is chat:
             self.publish(ProcessingUpdated(chat_id=chat.id, phase=self.phase(chat)))
+
+    def title_changed(self, chat: Chat) -> None:
+        """Tell what a chat is called now."""
+        if self.registry.find(chat.id) is chat:
+            self.publish(TitleUpdated(chat_id=chat.id, title=title(chat)))
 
     def permissions_changed(self, chat: Chat, mutation: Mutation) -> None:
         """Tell of a change of what is asked live in a chat."""

@@ -47,6 +47,7 @@ from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
+from garcon.store.records import Row
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 RELOAD_NOTICE = (
@@ -379,7 +380,17 @@ class Turn:
 
     def _keep_input(self, steered: SteeredInput) -> None:
         steered.is_kept = True
-        self._add(steered.draft, steered.durable, (steered.draft.at, steered.preview))
+        first = self._chat.with_text(steered.preview)
+
+        def durable(row: Row) -> None:
+            steered.durable(row)
+            if first and self._chat.record.name is None:
+                self._state.title_changed(self._chat)
+
+        if first:
+            self._chat.set(**first)
+            self._commits.save_chat()
+        self._add(steered.draft, durable, (steered.draft.at, steered.preview))
 
     # The end
 
