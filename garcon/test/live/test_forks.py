@@ -33,7 +33,7 @@ class ForkCase(StrictTestCase):
         """The types of what the socket has heard of a chat by now."""
         self.socket.ping()
         return [
-            one.__struct_config__.tag
+            str(one.__struct_config__.tag)
             for one in self.socket.messages
             if getattr(one, "chat_id", None) == chat_id
         ]
