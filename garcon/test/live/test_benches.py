@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.testing.bench import bridge, command, link
+from garcon.testing.bench import bridge, chats, command, link
 from garcon.testing.bench.__main__ import main
 from garcon.testing.bench.report import Aim, Bound
 from garcon.testing.bench.tunnel import missing
@@ -49,6 +49,13 @@ class Benches(SynchronousTestCase):
         """By the words that the bench is asked for."""
         rows = self.measure(lambda file: main(["cli", "--rounds", "1", "--json", file]))
         self.assert_measured(rows, command.AIMS)
+
+    def test_chats(self) -> None:
+        """One round with few chats, but for those whose list is measured."""
+        rows = self.measure(
+            lambda file: chats.run(file, 1, few=4, many=8, rows_each=8, requests=20)
+        )
+        self.assert_measured(rows, chats.AIMS)
 
     def test_bridge(self) -> None:
         """Where there is no SSH server, what needs it is left open."""

@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from garcon.testing.bench import bridge, command, link
+from garcon.testing.bench import bridge, chats, command, link
 
 BENCHES: dict[str, Callable[..., int]] = {
     "bridge": bridge.run,
+    "chats": chats.run,
     "cli": command.run,
     "link": link.run,
 }

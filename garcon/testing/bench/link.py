@@ -9,16 +9,15 @@ sending as much at once) is compared within the same round of the link.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
 from garcon.contract.limits import MIB
+from garcon.testing.bench.processes import memory, processor_time
 from garcon.testing.bench.report import Aim, Bound, Samples, report
 from garcon.testing.bench.tunnel import say
 from garcon.testing.fleet import Fleet, Service, eventually, free_port
@@ -126,7 +125,7 @@ def idle(fleet: Fleet, samples: Samples, links: int, settling: float, watching: 
     say(f"linking {links} executors")
     controller = fleet.controller()
     pid = controller.process.pid
-    before = _memory(pid)
+    before = memory(pid)
     urls = [_create(controller, number) for number in range(links)]
     crowd = subprocess.Popen(
         _argv("crowd"),
@@ -142,12 +141,12 @@ def idle(fleet: Fleet, samples: Samples, links: int, settling: float, watching: 
         eventually("all are ready", lambda: _ready(controller) == links, 60, 0.5)
         time.sleep(settling)
         say(f"watching them for {watching:.0f} s")
-        began, spent = time.monotonic(), _processor_time(pid)
+        began, spent = time.monotonic(), processor_time(pid)
         time.sleep(watching)
-        spent = _processor_time(pid) - spent
+        spent = processor_time(pid) - spent
         took = time.monotonic() - began
         assert _ready(controller) == links, "some have left"
-        samples.add(LINKED, "MiB a link", (_memory(pid) - before) / MIB / links)
+        samples.add(LINKED, "MiB a link", (memory(pid) - before) / MIB / links)
         samples.add(LINKED, "CPU %", 100 * spent / took)
     finally:
         crowd.kill()
@@ -180,16 +179,3 @@ def _ready(controller: Service) -> int:
         and e["bulk"]["availability"] == "ready"
         for e in found
     )
-
-
-def _memory(pid: int) -> int:
-    """Return the bytes that a process holds in memory of its own."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError("no such process")
-
-
-def _processor_time(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -209,7 +209,7 @@ class DamageTests(ConversationCase):
     def test_an_illegible_text_is_damage(self) -> None:
         """An input's and an agent's alike."""
         for kind in ("user-input", "provider-row"):
-            illegible = Draft(kind, AT, b'{"type":"assistant-message","no":1}')  # type: ignore[arg-type]  # pairs
+            illegible = Draft(kind, AT, b'{"type":"assistant-message","no":1}')
             failure = self.failureResultOf(self.reading(said("a"), illegible), Damaged)
             self.assertIn("row 2", failure.value.text)
 
