@@ -69,6 +69,9 @@ class Tables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
         self._views: dict[str, int] = {}
+        """The numbers of views that were asked for."""
+        self._ends: dict[int, int] = {}
+        """The last ordinals of views that were written, by their numbers."""
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Make the changes inside the transaction that is open."""
@@ -93,18 +96,17 @@ class Tables:
                 case PutView():
                     self._put_view(change)
                 case RemoveChat():
-                    self._views.clear()
+                    self.forget()
                     self._db.execute("DELETE FROM chats WHERE chat_id = ?", (change.chat_id,))
                 case PutSetting(key, None):
                     self._db.execute("DELETE FROM settings WHERE key = ?", (key,))
                 case PutSetting(key, value):
                     self._db.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, value))
 
-    def forget_views(self) -> None:
-        """Drop what is known of view numbers: a transaction that may have made some was rolled
-        back.
-        """
+    def forget(self) -> None:
+        """Drop what is known of views: some may be gone, or may not have come to be."""
         self._views.clear()
+        self._ends.clear()
 
     def chats(self) -> list[StoredChat]:
         """Return every chat with its current view and last ordinal."""
@@ -183,10 +185,11 @@ class Tables:
         return number
 
     def _put_view(self, change: PutView) -> None:
-        self._db.execute(
+        replaced = self._db.execute(
             "DELETE FROM views WHERE chat_id = ? AND view_id != ?", (change.chat_id, change.view_id)
         )
-        self._views.clear()
+        if replaced.rowcount:
+            self.forget()
         self._db.execute(
             "INSERT INTO views (view_id, chat_id, is_current) VALUES (?, ?, 1)"
             " ON CONFLICT (view_id) DO UPDATE SET is_current = 1",
@@ -194,10 +197,17 @@ class Tables:
         )
 
     def _append(self, change: AppendRows) -> None:
+        if not change.rows:
+            return
         number = self._number(change.view_id)
-        before = self._db.total_changes
+        end = self._end(number)
+        first, last = change.rows[0].ordinal, change.rows[-1].ordinal
+        if first > end + 1 or last - first + 1 != len(change.rows):
+            raise NotStored(f"rows {first} to {last} would leave a gap")
+        if first <= end:
+            self._must_hold(change, end)
         self._db.executemany(
-            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (view, ordinal) DO NOTHING",
+            "INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     number,
@@ -209,27 +219,27 @@ class Tables:
                     row.check(change.view_id),
                 )
                 for row in change.rows
+                if row.ordinal > end
             ],
         )
-        if self._db.total_changes - before != len(change.rows):
-            self._must_hold(change)
-        self._must_follow(number, change)
+        self._ends[number] = max(last, end)
 
-    def _must_hold(self, change: AppendRows) -> None:
-        """A repeated append is fine when it says what is there already."""
-        first, last = change.rows[0].ordinal, change.rows[-1].ordinal
-        if self.read(change.view_id, first, last) != list(change.rows):
-            raise NotStored(f"rows {first} to {last} are taken")
-
-    def _must_follow(self, number: int, change: AppendRows) -> None:
-        first = change.rows[0].ordinal if change.rows else 1
-        if (
-            first > 1
-            and not self._db.execute(
-                "SELECT 1 FROM rows WHERE view = ? AND ordinal = ?", (number, first - 1)
+    def _end(self, number: int) -> int:
+        """Return the last ordinal of a view that is there, 0 for none."""
+        end = self._ends.get(number)
+        if end is None:
+            found = self._db.execute(
+                "SELECT max(ordinal) FROM rows WHERE view = ?", (number,)
             ).fetchone()
-        ):
-            raise NotStored(f"row {first} would follow a gap")
+            end = self._ends[number] = found[0] or 0
+        return end
+
+    def _must_hold(self, change: AppendRows, end: int) -> None:
+        """A repeated append is fine when it says what is there already."""
+        first, last = change.rows[0].ordinal, min(change.rows[-1].ordinal, end)
+        present = [row for row in change.rows if row.ordinal <= end]
+        if self.read(change.view_id, first, last) != present:
+            raise NotStored(f"rows {first} to {last} are taken")
 
 
 def _checked(view_id: str, found: tuple[int, str, str, bytes, str | None, int]) -> Row:

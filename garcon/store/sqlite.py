@@ -1,8 +1,8 @@
 """The store in one SQLite file: one thread, one connection, write-ahead log, group commit.
 
 A commit that reaches the disk costs the same whether it holds one row or a hundred, so writes that
-come while one runs wait and share the next.  Each write is a savepoint of its own inside the shared
-transaction: one that is refused leaves its neighbours alone.
+come while one runs wait and share the next.  Where one of them is refused the transaction is begun
+again with a savepoint for each: one that is refused leaves its neighbours alone.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ T = TypeVar("T")
 
 _BUSY_SECONDS = 5.0
 _COMMIT_WRITES = 1_024
+_LOG_PAGES = 4_096
+"""How long the log may become before it is folded in: pages that many inputs change are then
+written once for all of them.
+"""
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
@@ -214,6 +218,7 @@ class SqliteStore:
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         if version == 0:
             create(connection)
         return Tables(connection)
@@ -232,30 +237,42 @@ class SqliteStore:
     def _commit(self, writes: list[Sequence[Change]]) -> list[NotStored | Damaged | None]:
         assert self._connection is not None and self._tables is not None
         db, tables = self._connection, self._tables
-        outcome: list[NotStored | Damaged | None] = []
         try:
             db.execute("BEGIN IMMEDIATE")
-            for changes in writes:
-                db.execute("SAVEPOINT one")
-                try:
+            try:
+                for changes in writes:
                     tables.apply(changes)
-                    outcome.append(None)
-                except (NotStored, Damaged) as error:
-                    db.execute("ROLLBACK TO one")
-                    tables.forget_views()
-                    outcome.append(error)
-                except sqlite3.IntegrityError as error:
-                    db.execute("ROLLBACK TO one")
-                    tables.forget_views()
-                    outcome.append(NotStored(str(error)))
-                db.execute("RELEASE one")
+                outcome: list[NotStored | Damaged | None] = [None] * len(writes)
+            except (NotStored, Damaged, sqlite3.IntegrityError):
+                db.execute("ROLLBACK")
+                tables.forget()
+                db.execute("BEGIN IMMEDIATE")
+                outcome = [self._applied(db, tables, changes) for changes in writes]
             db.execute("COMMIT")
         except BaseException:
-            tables.forget_views()
+            tables.forget()
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise
         return outcome
+
+    def _applied(
+        self, db: sqlite3.Connection, tables: Tables, changes: Sequence[Change]
+    ) -> NotStored | Damaged | None:
+        """Make a write's changes, or none of them."""
+        refusal: NotStored | Damaged | None = None
+        db.execute("SAVEPOINT one")
+        try:
+            tables.apply(changes)
+        except (NotStored, Damaged) as error:
+            refusal = error
+        except sqlite3.IntegrityError as error:
+            refusal = NotStored(str(error))
+        if refusal is not None:
+            db.execute("ROLLBACK TO one")
+            tables.forget()
+        db.execute("RELEASE one")
+        return refusal
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -171,6 +171,13 @@ class StoreTests:
         self.write(AppendRows("v1", (row(2), row(3))))
         self.assertEqual(len(self.done(self.store.read_rows("v1", 1, 3))), 3)
 
+    def test_an_append_may_repeat_a_part(self) -> None:
+        """What is there stays, and what follows is added."""
+        self.start()
+        self.write(AppendRows("v1", (row(2), row(3))))
+        self.write(AppendRows("v1", (row(3), row(4))))
+        self.assertEqual(self.done(self.store.read_rows("v1", 2, 4)), [row(2), row(3), row(4)])
+
     def test_an_ordinal_is_never_given_twice(self) -> None:
         """Another row in a place that is taken is refused."""
         self.start()
@@ -178,9 +185,13 @@ class StoreTests:
         self.assertEqual(self.done(self.store.read_rows("v1", 1, 1)), [row(1, "row 1")])
 
     def test_ordinals_have_no_gap(self) -> None:
-        """A row that would follow a gap is refused."""
+        """Neither before the rows of an append nor between them, and whatever went before it."""
         self.start()
         self.failureResultOf(self.store.write([AppendRows("v1", (row(3),))]), NotStored)
+        self.failureResultOf(self.store.write([AppendRows("v1", (row(2), row(4)))]), NotStored)
+        self.write(AppendRows("v1", (row(2),)))
+        self.failureResultOf(self.store.write([AppendRows("v1", (row(4),))]), NotStored)
+        self.write(AppendRows("v1", (row(3),)))
 
     def test_a_refused_write_keeps_nothing(self) -> None:
         """All the changes of a write happen or none."""
