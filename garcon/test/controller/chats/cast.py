@@ -22,6 +22,7 @@ from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL, Principal
 from garcon.controller.providers.offers import Offers
 from garcon.store.interfaces import IStore
+from garcon.test.controller.chats.codes import check_failure
 from garcon.testing.fake_runtime import FakeExecutors, FakeRuntime
 from garcon.testing.memory_store import MemoryStore
 
@@ -54,6 +55,14 @@ class Said:
 def said(answer: Answer) -> Said:
     """Decode an answer."""
     return Said(answer.status, msgspec.json.decode(answer.body), answer.headers)
+
+
+def judged(answer: Answer) -> Said:
+    """Decode an answer of a chats' operation; an error is one of those that may be."""
+    decoded = said(answer)
+    if decoded.status >= 400:
+        check_failure(decoded.status, decoded.body)
+    return decoded
 
 
 class ChatsTestCase(SynchronousTestCase):
@@ -119,7 +128,8 @@ class ChatsTestCase(SynchronousTestCase):
     ) -> Deferred[Said]:
         """Ask through the handlers, as both doors do."""
         pairs = [(name, str(value)) for name, value in (query or {}).items()]
-        return self.handlers.run(operation, principal, query=pairs, body=body).addCallback(said)
+        decode = judged if operation.route.path.startswith("/api/v1/chats") else said
+        return self.handlers.run(operation, principal, query=pairs, body=body).addCallback(decode)
 
     def asked(self, *args: Any, **more: Any) -> Said:
         """Ask for something that is answered at once."""
