@@ -19,6 +19,7 @@ from twisted.internet.defer import (
 )
 from twisted.logger import Logger
 
+from garcon.allocation import uncollected
 from garcon.contract import limits
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.ids import LOCAL
@@ -39,7 +40,7 @@ from garcon.controller.http.discovery import Discovery
 from garcon.controller.http.door import Door
 from garcon.controller.http.health import Health
 from garcon.controller.http.identity import Identities
-from garcon.controller.http.listener import Address, Listeners, is_loopback
+from garcon.controller.http.listener import Address, Listeners
 from garcon.controller.http.pages import Pages
 from garcon.controller.http.policy import ControllerPolicy
 from garcon.controller.http.router import Router
@@ -72,7 +73,7 @@ from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.store.sqlite import SqliteStore
 from garcon.web.exchange import DoorLimits
 from garcon.web.forwarded import TrustedProxies
-from garcon.web.hosts import AllowedHosts
+from garcon.web.hosts import AllowedHosts, is_loopback_name
 from garcon.web.origins import AllowedOrigins
 from garcon.web.site import BoundedSite
 
@@ -150,7 +151,8 @@ class Controller:
         self._compose(agents)
         self.accounts.load()
         self.executors.load()
-        self.store.check()
+        with uncollected():
+            self.store.check()
 
     def _compose(self, agents: MakeAgents) -> None:
         reactor, config = self._reactor, self._config
@@ -264,7 +266,8 @@ class Controller:
         await self.providers.open(self.store)
         await self.settings.load()
         await self.preambles.load()
-        await self.chats.load()
+        with uncollected():
+            await self.chats.load()
         self._is_loaded = True
         self.accounts.start()
         self._register()
@@ -358,14 +361,16 @@ class Controller:
 
     def _ready_lines(self) -> list[str]:
         state = "DISABLED" if self._config.disable_auth else "ENABLED"
-        reachable = not is_loopback(self._config.address.host)
+        # A public URL says that a proxy lets others in, wherever it finds the port.
+        hosts = self._config.address.host, self._config.public_host or "localhost"
+        reachable = not all(is_loopback_name(host) for host in hosts)
         if reachable and self._config.disable_auth:
             self._log.warn(
-                "authentication is disabled and the port is open to other machines: whoever"
-                " reaches it can run commands here"
+                "authentication is disabled and other machines reach this controller: whoever"
+                " does can run commands here"
             )
         elif reachable and not self.accounts.has_account:
-            self._log.warn("there is no account yet: whoever reaches the port first can set it up")
+            self._log.warn("there is no account yet: whoever comes first can set it up")
         return [f"Started at {self.listeners.public_url}", f"Authentication: {state}"]
 
     def _unready(self) -> list[str]:

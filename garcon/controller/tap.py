@@ -19,7 +19,7 @@ from garcon.contract import limits
 from garcon.contract.connection_url import parse_public_base
 from garcon.controller.auth import lifetime
 from garcon.controller.auth.lifetime import parse_lifetime
-from garcon.controller.http.listener import Address, is_loopback
+from garcon.controller.http.listener import Address
 from garcon.controller.service import Config, Controller
 from garcon.controller.ws.socket import SocketLimits
 from garcon.errors import GarconError, StartupError
@@ -53,6 +53,7 @@ from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
+from garcon.web.hosts import is_loopback_name
 
 LEASE_WAIT = 3.0
 """How long a start waits for a predecessor that is ending (server.md F.4)."""
@@ -241,7 +242,7 @@ class Options(ServiceOptions):
         """Refuse combinations that cannot be meant."""
         if (self["tls-cert"] is None) != (self["tls-private-key"] is None):
             raise usage.UsageError("--tls-cert and --tls-private-key go together")
-        reachable = not is_loopback(self["bind-address"])
+        reachable = not is_loopback_name(self["bind-address"])
         if self["disable-auth"] and reachable and not self["allow-remote-without-auth"]:
             raise usage.UsageError(
                 f"--disable-auth lets everyone in who reaches {self['bind-address']}; if that is"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from ipaddress import ip_address
 
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/@?#\s]+)(?::[0-9]{1,5})?", re.IGNORECASE)
 
@@ -19,7 +20,7 @@ def host_name(value: str | None) -> str | None:
     found = _HOST.fullmatch(value)
     if found is None:
         return None
-    return found.group(1).strip("[]").removesuffix(".").lower()
+    return found.group(1).strip("[]").removesuffix(".").lower() or None
 
 
 class AllowedHosts:
@@ -46,9 +47,7 @@ def is_loopback_name(name: str) -> bool:
     """Whether a host's name, as `host_name` returns it, means this machine."""
     if name in LOOPBACK_NAMES:
         return True
-    parts = name.split(".")
-    return (
-        len(parts) == 4
-        and parts[0] == "127"
-        and all(part.isdigit() and len(part) <= 3 and int(part) < 256 for part in parts)
-    )
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return False

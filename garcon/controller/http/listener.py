@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Any, cast
 
 from attrs import field, frozen
@@ -10,6 +9,7 @@ from twisted.internet.defer import Deferred, DeferredList, maybeDeferred
 from twisted.internet.interfaces import IListeningPort
 from twisted.internet.ssl import CertificateOptions
 
+from garcon.web.hosts import is_loopback_name
 from garcon.web.site import BoundedSite
 
 LOOPBACK = "127.0.0.1"
@@ -32,17 +32,7 @@ class Address:
     @property
     def serves_loopback(self) -> bool:
         """Whether the command's plain HTTP on loopback reaches this port (decisions.md 7)."""
-        return self.tls is None and (self.is_wildcard or is_loopback(self.host))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+        return self.tls is None and (self.is_wildcard or is_loopback_name(self.host))
 
 
 def url(scheme: str, host: str, port: int) -> str:

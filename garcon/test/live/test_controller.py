@@ -241,6 +241,15 @@ class StartTests(ControllerCase):
         service = self.start("--bind-address", "0.0.0.0", "--allow-remote-without-auth", auth=False)
         eventually("a warning", lambda: "authentication is disabled" in service.output.text())
 
+    def test_a_public_url_is_warned_of_as_an_open_port_is(self) -> None:
+        """It says that a proxy lets others in, also to a port on loopback."""
+        public = "--public-url", "https://garcon.example"
+        service = self.start(*public)
+        eventually("a warning", lambda: "there is no account yet" in service.output.text())
+        self.assertEqual(service.stop(), 0)
+        service = self.start(*public, auth=False)
+        eventually("a warning", lambda: "authentication is disabled" in service.output.text())
+
     def test_a_stale_descriptor_is_replaced(self) -> None:
         """Whatever it is; an unreadable or foreign one does not block a start."""
         config = self.fleet.root / "config"

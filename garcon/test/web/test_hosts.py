@@ -27,6 +27,7 @@ class HostTests(SynchronousTestCase):
             ("localhost, evil.example", None),
             ("localhost/evil", None),
             ("[::1", None),
+            (".", None),
         ):
             self.assertEqual(host_name(value), name, value)
 
@@ -46,6 +47,9 @@ class HostTests(SynchronousTestCase):
             "evil.example",
             "127.0.0.1.evil.example",
             "127.0.0.256",
+            "127.0.0.\u00b2",
+            "127.0.0.\u0661",
+            ".",
             "garcon.example.evil",
             "10.0.0.6",
             "localhost.evil.example",

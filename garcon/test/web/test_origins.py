@@ -38,6 +38,10 @@ class OriginTests(SynchronousTestCase):
             "HTTP://LOCALHOST:1",
         )
 
+    def test_digits_of_other_scripts_are_no_numbers(self) -> None:
+        """A name that looks like an address is refused like any other."""
+        self.assert_refused("localhost", "http://127.0.0.\u00b2", "http://127.0.\u0661.1")
+
     def test_pages_of_this_very_address(self) -> None:
         """The same host and port; the scheme may be a proxy's."""
         self.assert_allowed(
