@@ -41,7 +41,8 @@ class Option:
 class Command:
     """One command: its words, what follows them, and the module that runs it.
 
-    `operands` names the positional arguments; one ending in ``...`` takes all that are left.
+    `operands` names the positional arguments; one ending in ``...`` takes all that are left, one in
+    brackets need not be there.
     """
 
     __slots__ = ("function", "module", "notes", "operands", "options", "summary", "words")
@@ -203,7 +204,7 @@ def _unknown(parsed: Parsed, name: str, names: list[str]) -> CommandFailure:
     if command is None:
         return bad_arguments(f"{name} is not an option{_meant(name, names)}")
     hint = _meant(name, names)
-    if not hint and command.operands and command.operands[-1] == "<prompt>...":
+    if not hint and command.operands and command.operands[-1] in ("<prompt>...", "[prompt]..."):
         hint = "; put -- before text that begins with a dash"
     if not hint:
         hint = f" (try `garcon {command.words} --help`)"
@@ -223,7 +224,7 @@ def _check_operands(parsed: Parsed) -> None:
     names = command.operands
     given = len(parsed.operands)
     open_ended = bool(names) and names[-1].endswith("...")
-    if given < len(names):
+    if given < sum(not name.startswith("[") for name in names):
         missing = names[given].strip("<>.")
         if "|" in missing:
             raise bad_arguments(

@@ -55,6 +55,15 @@ START_NOTES = (
     " On an executor other than the one this command belongs to, --cwd must be an absolute path"
     " there."
 )
+ALLOW_HANDOFF_FORK = Option(
+    "--allow-handoff-fork",
+    "begin a new agent session where the agent's own cannot be forked",
+)
+FORK_NOTES = (
+    "The fork has the conversation up to now, the source's agent, model, modes, tags and project,"
+    " and goes on by itself; the source may be running and stays as it is. With a prompt, fork and"
+    " turn are one command that is repeated safely; a fork without one is never repeated."
+)
 GRANTS = (
     Option("--allow-controller-cli", "let the worker use this command", kind=TRUTH),
     Option("--allow-executor-management", "let it manage executors too", kind=TRUTH),
@@ -114,6 +123,23 @@ _ALL = (
         ),
         notes="The message becomes a turn of its own if the chat is idle. It is never queued: a"
         " busy chat, or one with paused or queued messages, refuses it.",
+    ),
+    Command(
+        "fork",
+        "<chat> [prompt]...",
+        "Fork a chat; with a prompt, run a turn in the fork, wait and print the answer",
+        "fork",
+        options=(ALLOW_HANDOFF_FORK, JSON),
+        notes=FORK_NOTES,
+    ),
+    Command(
+        "fork-async",
+        "<chat> <prompt>...",
+        "Fork a chat, run a turn in the fork and return at once",
+        "fork",
+        "run_async",
+        (ALLOW_HANDOFF_FORK, JSON),
+        FORK_NOTES,
     ),
     Command(
         "wait",

@@ -107,11 +107,15 @@ class ParseTests(SynchronousTestCase):
             self.assertIn(hint, self.refused(*words))
 
     def test_operands_are_counted(self) -> None:
-        """Exactly what a command names, except for an open-ended prompt."""
+        """Exactly what a command names, except for a prompt that is open-ended or optional."""
         self.assertEqual(["a", "b", "c"], parsed("start", "a", "b", "c").operands)
+        self.assertEqual(["c"], parsed("fork", "c").operands)
+        self.assertEqual(["c", "a", "b"], parsed("fork", "c", "a", "b").operands)
         for words in (
             ("start",),
             ("resume", "c"),
+            ("fork",),
+            ("fork-async", "c"),
             ("wait",),
             ("wait", "a", "b"),
             ("list",),
