@@ -260,7 +260,58 @@ class RemoteExecutor:
         self._disconnected()
         self._give_up()
         self._closing = link.close(cause).addTimeout(self._settings.replace_time, self._reactor)
-        self._closing.addErrback(self._not_closed)
+        self._closing.addErrback(self._not_closed).addBoth(self._closed)
+
+    def _closed(self, _: object) -> None:
+        self._closing = None
+        self._settle()
+
+    # -- what its link tells --
+
+    def primary_installed(self, captured: ICapturedLink) -> None:
+        self._captured = captured
+        self._last_error = None
+        worker = captured.peer.runtime_id
+        if self._worker not in (None, worker):
+            # Another process: it can know nothing of what ran in the one before.
+            self._give_up()
+        self._worker = worker
+        self._tasks.spawn("installation of an executor's session", self._install(captured))
+
+    async def _install(self, captured: ICapturedLink) -> None:
+        """Ask the worker what it is, settle what an earlier session left, then let calls through
+        (control.md J.10).
+        """
+        link, is_reconciled = self._link, False
+        assert link is not None
+        while self._is_current(captured):
+            try:
+                description = await captured.call(rpc.DESCRIBE, rpc.Nothing())
+                if not is_reconciled and self._is_current(captured):
+                    await link.reconcile_primary()
+                    is_reconciled = True
+                wanted = self.runtime.to_resume()
+                answer = rpc.ResumedProducers([])
+                if wanted and self._is_current(captured):
+                    answer = await captured.call(rpc.PRODUCERS_RESUME, rpc.ResumeProducers(wanted))
+            except CallError as error:
+                if self._is_current(captured):
+                    self._last_error = _unavailable(f"It could not be taken into use: {error.text}")
+                await _after(self._reactor, self._settings.install_again)
+                continue
+            if self._is_current(captured):
+                self.runtime.resumed(wanted, answer.resumed)
+                link.activate()
+                self._ready(captured, description)
+            return
+
+    def _is_current(self, captured: ICapturedLink) -> bool:
+        return self._captured is captured and captured.is_current
+
+    def _ready(self, captured: ICapturedLink, description: ExecutorDescription) -> None:
+        self._description = structs.replace(
+            description, instance_id=description.instance_id[:128] or captured.peer.runtime_id
+        )
         self._last_error = None
         self._stop_grace()
         self._is_ready = True
