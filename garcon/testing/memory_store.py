@@ -107,6 +107,11 @@ class MemoryStore:
             self._write(changes).chainDeferred(done)
         self.held = False
 
+    def lose(self) -> None:
+        """Forget the writes that are held, as a crash does; later ones go on."""
+        self._waiting.clear()
+        self.held = False
+
     def damage(self, view_id: str, ordinal: int) -> None:
         """Make one row unlike its check value."""
         self._damaged.add((view_id, ordinal))

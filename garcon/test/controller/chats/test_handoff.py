@@ -99,6 +99,22 @@ class HandoffTests(ChatsTestCase):
         self.assertEqual(stale.failure, (409, "STALE_CHAT_OWNERSHIP", False))
         self.assertEqual((self.kinds(), self.phase()), (before, "running"))
 
+    def test_killed_before_it_was_kept(self) -> None:
+        """The old owner stays, nothing is pending, and the same hand-off can be sent again: owner,
+        switch and input are one commit (5.9.4).
+        """
+        self.memory.held = True
+        body = self.handoff_body()
+        self.assertNoResult(self.ask(operations.RUN_CHAT, body))
+        self.memory.lose()
+        self.restart()
+        self.local.agents.append(agent_entry("other"))
+        entry = self.listed()[0]
+        self.assertEqual((entry["agentId"], entry["agentOwnershipEpoch"]), ("scripted", self.epoch))
+        self.assertEqual(len(self.kinds()), 2)
+        self.assertEqual(self.handoff(body).body["status"], "accepted")
+        self.assertEqual(len(self.kinds()), 4)
+
     def test_a_refusal_changes_nothing(self) -> None:
         """Each by its code."""
         cases: list[tuple[dict[str, Any], tuple[int, str, bool]]] = [

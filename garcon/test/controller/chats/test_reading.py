@@ -19,6 +19,7 @@ from garcon.store.interfaces import IStore
 from garcon.store.records import PutChat, Row
 from garcon.test.controller.chats.cast import CHAT, INSTANCE, OTHER, WORKER, ChatsTestCase, Said
 from garcon.testing.fake_runtime import AT
+from garcon.testing.foreign_rules import page_relations
 from garcon.testing.memory_store import MemoryStore
 
 FENCED = {"kind": "degraded", "errorCode": "LEDGER_FENCED", "retryable": False}
@@ -130,6 +131,43 @@ class PageTests(ChatsTestCase):
         self.assertEqual(self.messages(limit=200).body["limit"], 200)
         self.assertEqual(self.messages(limit=201).body["limit"], 200)
         self.assertEqual(self.messages(purpose="activation").body, self.messages().body)
+
+    def test_every_page_keeps_its_relations(self) -> None:
+        """Whatever its limit and cursor, as clients of others look at it (4.9); beyond the end is
+        the end.
+        """
+        for n in range(3):
+            self.run_chat(self.view, command=f"input {n}")
+            self.local.last.say(f"reply {n}")
+            self.local.last.finish()
+        last = self.messages().body["lastOrdinal"]
+        self.assertEqual(last, 13)
+        for limit in range(1, last + 2):
+            page_relations(self.messages(limit=limit).body, limit)
+            for before in range(1, last + 3):
+                body = self.messages(
+                    limit=limit, beforeOrdinal=before, transcriptViewId=self.view
+                ).body
+                page_relations(body, limit)
+                self.assertEqual(body["pageNewestOrdinal"], min(before, last + 1) - 1)
+
+    def test_a_page_of_hidden_rows(self) -> None:
+        """It has no message, and goes on (5.3.2, 8.8)."""
+        body = self.messages(limit=1).body
+        self.assertEqual((body["messages"], body["pageOldestOrdinal"]), ([], 0))
+        self.assertEqual((body["hasMore"], body["nextBeforeOrdinal"]), (True, 4))
+
+    def test_concurrent_reads_during_a_turn(self) -> None:
+        """The same view, and one copy of the input in each (5.3.5)."""
+        self.run_chat(self.view, command="once")
+        seen = []
+        for word in ("a", "b", "c"):
+            self.local.last.say(word)
+            body = self.messages().body
+            seen.append(body["transcriptViewId"])
+            texts = [one["message"]["content"] for one in body["messages"]]
+            self.assertEqual(texts.count("once"), 1)
+        self.assertEqual(set(seen), {self.view})
 
     def test_other_views_and_chats(self) -> None:
         """A stale view is 409, an unknown chat 404."""

@@ -82,6 +82,9 @@ class ReplayTests(QueueTestCase):
         self.assertEqual(answer.status, operation.status, answer.body)
         self.assertLessEqual(BASE, answer.body.keys())
         self.assertEqual("turnId" in answer.body, has_turn)
+        # Of the commands that begin a turn two say where its receipt is (3.4, 3.5, 3.7).
+        named = operation in (operations.START_CHAT, operations.RUN_CHAT)
+        self.assertEqual("Location" in answer.headers, named)
         said = answer.body
         self.assertEqual(
             (said["success"], said["commandType"], said["clientRequestId"], said["chatId"]),
