@@ -61,6 +61,10 @@ class ChatRecord(Struct, frozen=True, kw_only=True):
     """The command that made a fork or a continuation, for a client that asks once more."""
     is_unfinished: bool = False
     """Its rows are being copied: it is no chat yet, and a process that finds it removes it."""
+    inherited: int = 0
+    """How many of its rows, the first ones, were there before its agent's session began: what the
+    agent keeps of the chat does not have them.
+    """
     forks: int = 0
     """How many forks were made of it."""
     origin: str | None = None

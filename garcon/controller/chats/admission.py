@@ -157,26 +157,35 @@ async def begin(
     turn.reserve()
     at, text = record.accepted_at, fields.first_line(new.content) or None
     draft = rows.user_input(at, new.content, list(new.images), new.message_id, new.presentation)
-    first = Becoming(chat, chat.with_text(text))
-    if first.is_change:
-        before = [*before, first.made]
+    named = chat.with_text(text)
+    change = Becoming(chat, named | _inherited(chat, is_fresh=fresh))
+    if change.is_change:
+        before = [*before, change.made]
     try:
         await chat.transcript.append(
             [*drafts, draft], before=before, after=[TouchChat(chat.id, at, text)]
         )
     except BaseException:
-        first.undo()
+        change.undo()
         turn.release()
         raise
     chat.active(at, text)
     if has_receipt:
         state.receipts.begin(chat.id, turn.run_id, record.request_id, at)
     committed()
-    if first.is_change and chat.record.name is None:
+    if named and chat.record.name is None:
         state.title_changed(chat)
     launch = launch_of(chat, turn.run_id, prepared)
     state.tasks.spawn("dispatching a turn", turn.dispatch(prepared.runtime, launch))
     return turn
+
+
+def _inherited(chat: Chat, *, is_fresh: bool) -> dict[str, int]:
+    """Return what changes of the record where a session begins: what is there already is not in
+    it.
+    """
+    count = chat.transcript.last_ordinal
+    return {"inherited": count} if is_fresh and count != chat.record.inherited else {}
 
 
 def launch_of(chat: Chat, run_id: str, prepared: Prepared) -> Launch:

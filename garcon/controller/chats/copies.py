@@ -158,6 +158,7 @@ def _record(
         parent_ordinal=point.through,
         made_by=made_by,
         is_unfinished=True,
+        inherited=0,
         forks=0,
         origin=None,
         order_group="normal",

@@ -136,7 +136,7 @@ class Reloading:
         self._progress("reading", 0)
         history, session = self._source(chat)
         view = RemadeView()
-        await self._keep_inherited(chat.transcript, view)
+        await self._keep_inherited(chat, view)
         view.begin_session(self._state.now(), session.agent_session_id)
 
         def take(rows: Sequence[NativeRow]) -> Deferred[None]:
@@ -161,12 +161,14 @@ class Reloading:
         session = NativeSession(record.agent_id, record.agent_session_id, record.project_path)
         return runtime, session
 
-    async def _keep_inherited(self, transcript: Transcript, view: RemadeView) -> None:
-        """Take over what belongs to earlier owners: all up to the last change of hands."""
-        last = 0
-        async for some in in_pieces(transcript, transcript.last_ordinal):
-            last = inherited(some) or last
-        async for some in in_pieces(transcript, last):
+    async def _keep_inherited(self, chat: Chat, view: RemadeView) -> None:
+        """Take over what belongs to earlier owners, all up to the last change of hands, and what
+        was there before the agent's session: what a fork has copied, for one.
+        """
+        last = chat.record.inherited
+        async for some in in_pieces(chat.transcript, chat.transcript.last_ordinal):
+            last = max(last, inherited(some) or 0)
+        async for some in in_pieces(chat.transcript, last):
             view.keep(some)
 
     async def _replace(self, chat: Chat, rows: tuple[Row, ...]) -> Reloaded:

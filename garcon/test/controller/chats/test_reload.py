@@ -361,6 +361,22 @@ class SuccessTests(ReloadCase):
         assert found is not None
         self.assertEqual(found.ordinal, 1)
 
+    def test_what_a_fork_has_copied_stays(self) -> None:
+        """It is in no session of the fork's own agent, however often that is read."""
+        fork = {"sourceChatId": CHAT, "chatId": OTHER}
+        self.assertEqual(self.asked(operations.FORK, fork).status, 200)
+        view = self.messages(OTHER).body["transcriptViewId"]
+        self.run_chat(view, chatId=OTHER, command="old")
+        self.local.last.session("of the fork")
+        self.local.last.say("own")
+        self.local.last.finish()
+        self.restart()
+        for _ in range(2):
+            self.native.remembered = [told("new")]
+            self.successResultOf(self.reload(OTHER).done)
+            texts = [text for _, _, text in self.kinds(OTHER)]
+            self.assertEqual(texts, ["hello", "hi", "new"])
+
     def test_progress_is_told(self) -> None:
         """At least once in each phase, with all rows so far."""
         reloading = self.reload()
