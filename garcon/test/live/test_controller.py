@@ -148,7 +148,9 @@ class StartTests(ControllerCase):
     """From nothing to the ready line."""
 
     def test_a_start_from_nothing(self) -> None:
-        """Ready within two seconds or so; private files; proof, context, API; status 0."""
+        """Ready within two seconds or so, in the words of chats.md 5.20; private files; proof,
+        context, API; status 0.
+        """
         began = time.monotonic()
         service = self.start()
         self.assertLess(time.monotonic() - began, 10)

@@ -31,7 +31,7 @@ INSIDE = {
 
 
 class TableTests(SynchronousTestCase):
-    """The table itself."""
+    """The table itself, which has the codes of chats.md 8.6 too."""
 
     def test_no_other_code_is_raised(self) -> None:
         """Whatever looks like one in the modules of the chats is in the table."""

@@ -157,7 +157,7 @@ class RunningTests(DeleteCase):
         self.assert_gone()
 
     def test_events(self) -> None:
-        """Stopping, stopped with its intent, idle, the run's end, deleted; and then nothing."""
+        """Stopping, stopped with its intent, idle, the run's end, deleted; then nothing (5.19)."""
         self.deleted()
         self.local.last.say("late")
         told = [event for event in self.told if not hasattr(event, "messages")]

@@ -33,7 +33,7 @@ class HandoffTests(ChatsTestCase):
         return self.run_body(self.view, handoff=handoff)
 
     def test_the_owner_changes_with_the_turn(self) -> None:
-        """New epoch, a row that says so, one event, and all that was said before."""
+        """New epoch, a row that says so, one event, and all that was said before (5.9.2)."""
         self.told.clear()
         answer = self.handoff()
         self.assertEqual(answer.status, 202)
@@ -53,7 +53,7 @@ class HandoffTests(ChatsTestCase):
         self.assertEqual(self.messages().body["transcriptViewId"], self.view)
 
     def test_there_and_back(self) -> None:
-        """Two switches, the whole context each time, and it survives a crash."""
+        """Two switches, the whole context each time, and it survives a crash (5.9.3)."""
         self.handoff()
         self.local.last.session("other-session")
         self.local.last.say("from other")

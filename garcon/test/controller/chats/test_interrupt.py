@@ -82,7 +82,7 @@ class StopTests(InterruptCase):
 
 
 class StopEventTests(InterruptCase):
-    """What is told, in its order (A.11.2, A.11.4, 5.6.5)."""
+    """What is told, in its order (5.6.5, 5.19; A.11.2, A.11.4)."""
 
     def test_interrupt_then_stopped_then_idle(self) -> None:
         """And the turn's event is the finished one, after its last row."""

@@ -105,7 +105,7 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual(self.live(), [])
 
     def test_a_live_request_shows_twice(self) -> None:
-        """As a message, and as a transient row with its controls."""
+        """As a message, and as a transient row with its controls (5.12.1)."""
         snapshot = self.snapshot().body
         feed = snapshot["transientFeed"]
         [row] = feed["rows"]
@@ -133,7 +133,7 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual(revision, 2)
 
     def test_a_delivered_decision_resolves(self) -> None:
-        """The row follows the request, and the transient row is gone."""
+        """The row follows the request, and the transient row is gone (5.12.2)."""
         for occurrence, allow in (("o1", True), ("o2", False)):
             if occurrence == "o2":
                 self.local.last.ask("o2")
@@ -145,14 +145,14 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual([one.allow for one in self.local.responses], [True, False])
 
     def test_the_answer_to_a_question_goes_along(self) -> None:
-        """`response` is the agent's; null is absent."""
+        """`response` is the agent's (4.18); null is absent."""
         response = {"type": "ask-user-question-response", "outcome": "skipped"}
         self.decided(self.body() | {"response": response, "alwaysAllow": True})
         self.assertEqual(self.local.responses[0].response, response)
         self.assertTrue(self.local.responses[0].always_allow)
 
     def test_stale_controls_are_refused(self) -> None:
-        """Another process, another run, another request: 409 and no row."""
+        """Another process, another run, another request: 409 and no row (5.12.2)."""
         before = self.kinds()
         for stale in (
             self.body(serverInstanceId="other"),
@@ -268,7 +268,7 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual([kind for _, kind, _ in self.kinds()].count("permission-cancelled"), 1)
 
     def test_the_end_of_the_run_cancels_what_is_live(self) -> None:
-        """Also when the agent does not say so."""
+        """Also when the agent does not say so (5.12.4)."""
         self.local.last.finish()
         self.assertEqual(self.last_kind(), "permission-cancelled")
         self.assertEqual((self.live(), self.decided().failure), ([], STALE))
@@ -302,7 +302,7 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual(self.live(), ["o1"])
 
     def test_after_a_restart_it_is_history(self) -> None:
-        """The request stays a message, the feed is empty, old controls are refused."""
+        """The request stays a message, the feed is empty, old controls are refused (5.12.3)."""
         self.restart()
         self.assertEqual((self.last_kind(), self.live()), ("permission-request", []))
         self.assertEqual(self.decided().failure, STALE)

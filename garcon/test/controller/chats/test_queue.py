@@ -115,7 +115,7 @@ class EntryTests(QueueCase):
         self.assertEqual(full.deleted("a", AT).size, 2)
 
     def test_an_edit_counts_the_revision(self) -> None:
-        """From 1; the time of the edit, not of the creation, changes."""
+        """From 1; the time of the edit, not of the creation, changes (5.5.6)."""
         queue = filled("a", "b").replaced("b", "other", 1, LATER)
         edited = queue.entries[1]
         self.assertEqual(
@@ -173,7 +173,7 @@ class MoveTests(QueueCase):
             self.assertEqual((moved.reorder_revision, moved.version), (1, queue.version + 1))
 
     def test_a_move_that_changes_nothing_is_a_version_all_the_same(self) -> None:
-        """The order's revision stays."""
+        """The order's revision, which begins at 0, counts changes of the order only (5.5.6)."""
         queue = filled("a", "b")
         for wish in (move("a", "before", "b"), move("b", "after", "a")):
             moved = queue.moved(wish, LATER)

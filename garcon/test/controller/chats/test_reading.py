@@ -177,7 +177,7 @@ class PageTests(ChatsTestCase):
         self.assertEqual(self.messages("x").failure, (404, "SESSION_NOT_FOUND", False))
 
     def test_walking_back_meets_every_message_once(self) -> None:
-        """Following the cursor until there is no more."""
+        """Following the cursor until there is no more (4.7, 5.3.3)."""
         for n in range(7):
             self.run_chat(self.view, command=f"input {n}")
             self.local.last.say(f"reply {n}")
@@ -193,7 +193,9 @@ class PageTests(ChatsTestCase):
         self.assertEqual(met, [ordinal for ordinal, _, _ in self.kinds()])
 
     def test_a_damaged_row_fences_its_chat_only(self) -> None:
-        """Messages are degraded, the snapshot says unavailable, a run is refused; others go on."""
+        """Messages are degraded, the one other state there is (8.7), the snapshot says unavailable,
+        a run is refused; others go on (5.17).
+        """
         other = self.started(chatId=OTHER)
         self.memory.damage(self.view, 2)
         body = self.messages().body

@@ -74,7 +74,7 @@ class RunTests(ChatsTestCase):
         self.assertIsNone(self.phase())
 
     def test_a_busy_chat_refuses(self) -> None:
-        """With its control; nothing changes and nothing comes later."""
+        """With its control; nothing changes and nothing comes later (5.1.3)."""
         self.run_chat(self.view)
         answer = self.run_chat(self.view, command="refused")
         self.assertEqual(answer.failure, BUSY)
@@ -297,7 +297,7 @@ class RunTests(ChatsTestCase):
         self.assertUntouched()
 
     def test_chats_are_independent(self) -> None:
-        """Order of completion, failure and abort of one never touch another."""
+        """Order of completion, failure and abort of one never touch another (5.1.6)."""
         self.start(chatId=OTHER)
         other = self.local.last
         self.run_chat(self.view)
@@ -363,7 +363,7 @@ class FailedRunTests(ChatsTestCase):
         self.assertIn("Whether it began is not known", self.receipt(turn).body["error"])
 
     def test_the_failure_text_is_the_agents(self) -> None:
-        """And no assistant row is invented."""
+        """And no assistant row is invented (5.1.5, 5.7.3)."""
         turn = self.run_chat(self.view).body["turnId"]
         self.local.last.fail("HTTP 529: overloaded")
         receipt = self.receipt(turn).body

@@ -40,7 +40,7 @@ class StartTests(ChatsTestCase):
         self.assertEqual(self.local.last.launch.run_id, turn)
 
     def test_the_input_is_durable_before_the_launch(self) -> None:
-        """While its commit runs nothing is launched, and no chat is seen."""
+        """While its commit runs nothing is launched, and no chat is seen (5.1.1, 5.1.2)."""
         self.memory.held = True
         d = self.ask(operations.START_CHAT, self.start_body())
         self.assertEqual((self.local.runs, self.listed()), ([], []))
@@ -290,7 +290,7 @@ class FailedLaunchTests(ChatsTestCase):
         self.assertEqual(self.successResultOf(self.store.load()), [])
 
     def test_leaves_nothing_but_a_failed_receipt(self) -> None:
-        """500, no chat; the same start again is a duplicate without a chat (chats.md 8.4)."""
+        """500, no chat; the same start again is a duplicate without a chat (chats.md 3.4, 8.4)."""
         self.local.launch_error = GarconError("AGENT_BROKEN", "no binary")
         body = self.start_body()
         answer = self.asked(operations.START_CHAT, body)

@@ -73,7 +73,7 @@ class StopTests(ChatsTestCase):
         self.assertIsNone(self.phase())
 
     def test_an_idle_chat_is_already_idle(self) -> None:
-        """Also for the second of two stops at once."""
+        """Also for the second of two stops at once (5.6.1, 8.11)."""
         self.local.holds_aborts = True
         first, second = self.stop(), self.stop()
         self.local.last.interrupted()

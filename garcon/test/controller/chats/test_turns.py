@@ -102,7 +102,7 @@ class RestartTests(ChatsTestCase):
         self.successResultOf(self.store.close())
 
     def test_an_idle_chat_is_what_it_was(self) -> None:
-        """View, ordinals, messages, place, tags, title, settings and the agent's session."""
+        """View, ordinals, messages, place, tags, title, settings, the agent's session (5.1.7)."""
         view = self.started(tags=["a"], permissionMode="acceptEdits", thinkingMode="high")
         before, page = self.listed(), self.messages().body
         self.reopen()
@@ -167,7 +167,7 @@ class RoomTests(ChatsTestCase):
 
 
 class EventTests(ChatsTestCase):
-    """What the chats tell (server.md A.11)."""
+    """What the chats tell (chats.md 5.19, server.md A.11)."""
 
     def test_rows_come_between_the_phases(self) -> None:
         """That it runs, the input, the end of the run before idle, and the terminal event last."""

@@ -1,4 +1,6 @@
-"""Unanswered input, rule by rule (chats.md 5.2); `test_resend.py` has the counting by itself."""
+"""Unanswered input, rule by rule (chats.md 5.2.1 to 5.2.4); `test_resend.py` has the counting by
+itself.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from garcon.test.controller.http.cast import PATH, DoorCase
 
 
 class CompressionTests(DoorCase):
-    """Answers of 1024 bytes and more, as the client likes them (the table of server.md F.8)."""
+    """Answers of 1024 bytes and more, as the client likes them (chats.md 1.1, server.md F.8)."""
 
     def setUp(self) -> None:
         super().setUp()

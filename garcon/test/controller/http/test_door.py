@@ -17,7 +17,7 @@ from garcon.test.controller.http.cast import INSTANCE, PATH, DoorCase, Response
 
 
 class RoutingTests(DoorCase):
-    """Exact paths and methods; everything else does not exist."""
+    """Exact paths and methods; everything else does not exist (chats.md 1.1, 5.20, 8.9)."""
 
     def test_a_listed_operation_is_served(self) -> None:
         """JSON, with the operation's status and caching rule."""
@@ -94,7 +94,7 @@ class RoutingTests(DoorCase):
 
 
 class IdentityTests(DoorCase):
-    """Who may ask."""
+    """Who may ask (chats.md 1.1)."""
 
     def test_the_capability_is_the_local_principal(self) -> None:
         """Its holder has this machine's authority."""
@@ -233,7 +233,7 @@ class FenceTests(DoorCase):
         self.assertEqual(self.calls, [])
 
     def test_bodies_of_the_limit_and_one_more(self) -> None:
-        """N bytes are taken, N+1 are a bare 413."""
+        """N bytes are taken, N+1 are a bare 413 (chats.md 1.1)."""
         body = b"{" + b" " * 98 + b"}"
         self.assertEqual(self.ask("PUT", f"{PATH}/app/settings", body=body).status, 200)
         for more in ({}, {"Expect": "100-continue"}):
@@ -242,7 +242,7 @@ class FenceTests(DoorCase):
 
 
 class JsonTests(DoorCase):
-    """What counts as a body."""
+    """What counts as a body (chats.md 1.1)."""
 
     def body_of(self, content_type: str, body: bytes) -> Any:
         """Send a settings patch and return what the handler saw, or the answer."""
@@ -281,7 +281,7 @@ class JsonTests(DoorCase):
 
 
 class DiscoveryTests(DoorCase):
-    """What a client learns before and after it shows its token."""
+    """What a client learns before and after it shows its token (chats.md 3.39)."""
 
     CHALLENGE = "A" * 43
 

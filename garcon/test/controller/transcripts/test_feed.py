@@ -1,4 +1,4 @@
-"""What is asked live, change by change (server.md A.10)."""
+"""What is asked live, change by change (chats.md 4.19, server.md A.10)."""
 
 from __future__ import annotations
 

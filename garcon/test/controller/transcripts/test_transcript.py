@@ -46,7 +46,7 @@ class TranscriptTests(TranscriptCase):
     """Rows and pages."""
 
     def test_ordinals_start_at_one_and_count_hidden_rows(self) -> None:
-        """A hidden row takes an ordinal and shows nothing."""
+        """A hidden row takes an ordinal and shows nothing (5.3.2)."""
         self.append(wrote("a"), rows.session(AT, "s"), said(), ended("finished"))
         self.assertEqual(self.transcript.last_ordinal, 4)
         self.assertEqual(self.ordinals(), [1, 3])
@@ -177,7 +177,7 @@ class CandidatesNow(TranscriptCase):
         self.assertEqual(self.now(), [])
 
     def test_an_attachment_shows_by_its_name(self) -> None:
-        """One without is called so; what is in them is not kept."""
+        """One without is called so; what is in them is not kept (4.8)."""
         images = [Image(data="x", name="a.png"), Image(data="y")]
         self.append(rows.user_input(AT, "look", images, "m"))
         self.assertEqual(self.now(), [(1, "look", ["a.png", "attachment"])])
