@@ -1,15 +1,20 @@
-"""How this process takes its memory from the system.
+"""How this process takes its memory from the system, and looks for what it can give back.
 
 glibc takes each block of 128 KiB or more from the kernel and gives it back when it is freed, so
 that a message of some MiB pays for new pages at each of its copies: on the machines of today that
 is more than encrypting and decoding it together.  Told to keep what is freed, within a bound, it
 carries twice as much.
+
+The interpreter's collector looks at everything again and again while much is made, and what a
+service has made by its start is there to stay.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 """``malloc.h``"""
@@ -33,3 +38,20 @@ def keep_freed_memory(environment: Mapping[str, str]) -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, LARGEST)) and bool(mallopt(_M_TRIM_THRESHOLD, KEPT))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Let the collector rest while much is made that stays."""
+    was_at_work = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_at_work:
+            gc.enable()
+
+
+def keep_what_is_there() -> None:
+    """Spare the collector what there is now: it stays, however much it is."""
+    gc.freeze()

@@ -22,7 +22,7 @@ from twisted.logger import Logger, LoggingFile, globalLogBeginner
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from garcon.allocation import keep_freed_memory
+from garcon.allocation import keep_freed_memory, keep_what_is_there
 from garcon.contract.connection_url import redact
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError, StartupError
@@ -151,6 +151,7 @@ class Role(MultiService):
     @returns_deferred
     async def _start(self) -> None:
         lines = await self.parts.start_up()
+        keep_what_is_there()
         for line in lines:
             say(f"[{self.scope}] {line}")
 

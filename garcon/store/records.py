@@ -141,14 +141,14 @@ class StoredChat(Struct, frozen=True, kw_only=True):
     """A chat as it was found at start.
 
     `damaged`: its record could not be trusted; what was legible of it is kept, and the chat is to
-    be fenced.
+    be fenced.  So it is where `last_ordinal` is None: not even the end of its rows can be read.
     """
 
     record: ChatRecord
     last_activity_at: str | None
     last_message: str
     view_id: str | None
-    last_ordinal: int
+    last_ordinal: int | None
     damaged: bool = False
 
 

@@ -54,6 +54,8 @@ CREATE UNIQUE INDEX messages ON rows (view, client_message_id)
 CREATE TABLE settings (key TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL);
 """
 
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
 _ROW = "SELECT ordinal, kind, at, payload, client_message_id, check_value FROM rows WHERE view = ?"
 
 
@@ -61,6 +63,11 @@ def create(connection: sqlite3.Connection) -> None:
     """Make the tables of a new file."""
     script = f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;"
     connection.executescript(script)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether an error says that a page of the file cannot be read as one."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE
 
 
 class Tables:
@@ -110,18 +117,54 @@ class Tables:
 
     def chats(self) -> list[StoredChat]:
         """Return every chat with its current view and last ordinal."""
+        try:
+            ends = dict(
+                self._db.execute(
+                    "SELECT view, (SELECT max(ordinal) FROM rows WHERE rows.view = views.view)"
+                    " FROM views WHERE is_current"
+                )
+            )
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            ends = None
         views = {
             chat_id: (view_id, view)
             for chat_id, view_id, view in self._db.execute(
                 "SELECT chat_id, view_id, view FROM views WHERE is_current"
             )
         }
-        return [
-            self._stored(chat_id, blob, check, at, text, *views.get(chat_id, (None, None)))
-            for chat_id, blob, check, at, text in self._db.execute(
-                "SELECT chat_id, record, check_value, last_activity_at, last_message FROM chats"
-            ).fetchall()
-        ]
+        found = []
+        for chat_id, blob, check, at, text in self._db.execute(
+            "SELECT chat_id, record, check_value, last_activity_at, last_message FROM chats"
+        ).fetchall():
+            record, damaged = decode_record(chat_id, blob, check)
+            view_id, view = views.get(chat_id, (None, None))
+            found.append(
+                StoredChat(
+                    record=record,
+                    last_activity_at=at,
+                    last_message=text,
+                    view_id=view_id,
+                    last_ordinal=self._end_seen(view) if ends is None else ends.get(view) or 0,
+                    damaged=damaged,
+                )
+            )
+        return found
+
+    def _end_seen(self, view: int | None) -> int | None:
+        """Return a view's last ordinal where some page of the rows cannot be read: None if it is
+        one of this view's.
+        """
+        try:
+            found = self._db.execute(
+                "SELECT max(ordinal) FROM rows WHERE view = ?", (view,)
+            ).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return None
+        return found[0] or 0
 
     def settings(self) -> dict[str, str]:
         return dict(self._db.execute("SELECT key, value FROM settings").fetchall())
@@ -151,27 +194,6 @@ class Tables:
             f"{_ROW} AND client_message_id = ?", (self._number(view_id), client_message_id)
         ).fetchone()
         return None if found is None else _checked(view_id, found)
-
-    def _stored(
-        self,
-        chat_id: str,
-        blob: bytes,
-        check: int,
-        at: str | None,
-        text: str,
-        view_id: str | None,
-        view: int | None,
-    ) -> StoredChat:
-        record, damaged = decode_record(chat_id, blob, check)
-        last = self._db.execute("SELECT max(ordinal) FROM rows WHERE view = ?", (view,)).fetchone()
-        return StoredChat(
-            record=record,
-            last_activity_at=at,
-            last_message=text,
-            view_id=view_id,
-            last_ordinal=last[0] or 0,
-            damaged=damaged,
-        )
 
     def _number(self, view_id: str) -> int:
         number = self._views.get(view_id)

@@ -27,7 +27,7 @@ from garcon.deferreds import returns_deferred
 from garcon.errors import StartupError
 from garcon.store.interfaces import Damaged, IStore, NotStored
 from garcon.store.records import Change, Row, StoredChat
-from garcon.store.schema import SCHEMA_VERSION, Tables, create
+from garcon.store.schema import SCHEMA_VERSION, Tables, create, is_damage
 
 T = TypeVar("T")
 
@@ -37,7 +37,6 @@ _LOG_PAGES = 4_096
 """How long the log may become before it is folded in: pages that many inputs change are then
 written once for all of them.
 """
-_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 @frozen
@@ -200,7 +199,7 @@ class SqliteStore:
                 self._chats = tables.chats()
         except sqlite3.Error as error:
             connection.close()
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+            if is_damage(error):
                 raise self._set_aside(error) from None
             raise StartupError(f"cannot use the store {self._path}: {error}") from None
         except BaseException:
@@ -291,6 +290,6 @@ def _of_view(view_id: str, read: Callable[[], T]) -> T:
     try:
         return read()
     except sqlite3.DatabaseError as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGE:
+        if is_damage(error):
             raise Damaged(view_id, str(error)) from None
         raise

@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "controller": frozenset(
         {
             *("runtime", "link", "web", "store", "contract", "local"),
-            *("errors", "deferreds", "sockets"),
+            *("errors", "deferreds", "sockets", "allocation"),
         },
     ),
     "stalls": frozenset(),

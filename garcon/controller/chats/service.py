@@ -240,10 +240,12 @@ class Chats:
             damage = Damaged(view_id, "its view is gone")
         elif stored.damaged:
             damage = Damaged(view_id, "its record")
+        elif stored.last_ordinal is None:
+            damage = Damaged(view_id, "its rows")
         transcript = Transcript(
             self._state.store,
             view_id,
-            stored.last_ordinal,
+            stored.last_ordinal or 0,
             committed=lambda view, rows: self._state.rows_committed(chat_id, view, rows),
             fenced=damage,
         )

@@ -91,7 +91,7 @@ class CrashTests(SynchronousTestCase):
         """Return the inputs of a chat, after a look at all of its rows."""
         view_id = chat.view_id
         assert view_id is not None and is_uuid4(view_id) and not chat.damaged
-        rows = self.successResultOf(store.read_rows(view_id, 1, chat.last_ordinal))
+        rows = self.successResultOf(store.read_rows(view_id, 1, chat.last_ordinal or 0))
         return [
             (chat.record.chat_id, row.client_message_id or "")
             for row in rows

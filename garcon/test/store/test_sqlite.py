@@ -113,6 +113,35 @@ class FileTests(SynchronousTestCase):
         self.assertEqual((chats[CHAT].damaged, chats[OTHER].damaged), (True, False))
         self.assertEqual(chats[CHAT].record.created_at, minted_at(CHAT))
 
+    def test_an_unreadable_page_is_of_the_chats_whose_rows_it_holds(self) -> None:
+        """Where even the end of a view cannot be read the others load, and are read to theirs."""
+        self.fill()
+        rows = tuple(row(n, "x") for n in range(4, 1_500))
+        self.write(AppendRows("v1", rows))
+        self.write(AppendRows("v2", rows))
+        self.successResultOf(self.store.close())
+        self.spoil_page_of_the_last_rows()
+        self.store = self.opened()
+        chats = {chat.record.chat_id: chat for chat in self.successResultOf(self.store.load())}
+        self.assertEqual((chats[CHAT].last_ordinal, chats[OTHER].last_ordinal), (1_499, None))
+        self.assertEqual((chats[CHAT].damaged, chats[OTHER].damaged), (False, False))
+        self.assertEqual(len(self.successResultOf(self.store.read_rows("v1", 1, 1_499))), 1_499)
+        self.failureResultOf(self.store.read_rows("v2", 1, 1_499), Damaged)
+
+    def spoil_page_of_the_last_rows(self) -> None:
+        """Overwrite the last page of the index of rows, which leads to those of the last view."""
+        with sqlite3.connect(self.path) as other:
+            query = "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_rows_1'"
+            [root] = other.execute(query).fetchone()
+            [size] = other.execute("PRAGMA page_size").fetchone()
+        other.close()
+        content = bytearray(self.path.read_bytes())
+        page = (root - 1) * size
+        self.assertEqual(content[page], 2, "the index has more than one page")
+        last = (int.from_bytes(content[page + 8 : page + 12]) - 1) * size
+        content[last : last + 64] = b"\xff" * 64
+        self.path.write_bytes(content)
+
     def test_an_unreadable_file_is_set_aside_and_named(self) -> None:
         """Start fails with the name of the kept file, and the next start has an empty store."""
         self.fill()
