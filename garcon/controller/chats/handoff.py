@@ -22,6 +22,7 @@ from garcon.controller.chats.agents import executor_silent
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.choices import Overrides, owner_entry
 from garcon.controller.chats.models import Selection
+from garcon.controller.chats.project import outward
 from garcon.controller.chats.state import State
 from garcon.errors import GarconError, validation
 from garcon.store.records import ChatRecord
@@ -154,4 +155,6 @@ async def _project(state: State, executor_id: str, path: str) -> tuple[str, str]
         found = await runtime.inspect_project(path).addTimeout(INTERACTIVE_WAIT, state.clock)
     except TimeoutError:
         raise executor_silent(executor_id) from None
+    except GarconError as error:
+        raise outward(error) from None
     return found.project_path, found.project_key

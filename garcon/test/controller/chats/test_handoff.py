@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail, succeed
 
 from garcon.contract import operations
 from garcon.contract.events import ListRefreshRequested
+from garcon.errors import GarconError
+from garcon.runtime.projects import NO_ACCESS
 from garcon.test.controller.chats.cast import CHAT, WORKER, ChatsTestCase, Said
 from garcon.testing.fake_runtime import agent_entry
 
@@ -207,6 +209,22 @@ class HandoffTests(ChatsTestCase):
         (entry,) = self.listed()
         self.assertTrue(entry["isPinned"])
         self.assertEqual((entry["agentId"], entry["activity"]["lastReadAt"]), ("other", read))
+
+    def test_a_directory_that_cannot_be_used_there(self) -> None:
+        """Has the codes that a change of the directory has (1.3), and nothing has changed."""
+        for reason, failure in (
+            ("PROJECT_PATH_OUTSIDE_BASE", (403, "PROJECT_PATH_OUTSIDE_BASE", False)),
+            ("PROJECT_PATH_NOT_FOUND", (404, "PROJECT_PATH_NOT_FOUND", False)),
+            ("PROJECT_PATH_NOT_DIRECTORY", (400, "PROJECT_PATH_NOT_DIRECTORY", False)),
+            (NO_ACCESS, (404, "PROJECT_PATH_NOT_FOUND", False)),
+        ):
+            status = 403 if reason == NO_ACCESS else failure[0]
+            error = GarconError(reason, "no", status=status)
+            self.clock.advance(61)
+            self.worker.reads = [succeed((agent_entry(),)), fail(error)]
+            answer = self.handoff(agentId="scripted", model="scripted", executorId=WORKER)
+            self.assertEqual(answer.failure, failure)
+        self.assertEqual(self.listed()[0]["executorId"], "local")
 
     def test_another_executor(self) -> None:
         """The same agent there is another owner, and the project is that executor's."""
