@@ -67,7 +67,9 @@ PATCH /chats
 GET /chats/1767000000000001
 GET /chats/
 """
-"""What this version has not, or not yet, and the forms of paths that no version has."""
+"""What this version has not (chats.md 3.13), or not yet (3.31, 3.36, 3.38), and forms of paths that
+no version has.
+"""
 
 
 class IndexTests(SynchronousTestCase):

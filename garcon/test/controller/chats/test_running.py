@@ -17,7 +17,7 @@ STALE = (409, "STALE_TRANSCRIPT_VIEW", False)
 
 
 class RunningTests(QueueTestCase):
-    """An idle chat (5.1)."""
+    """An idle chat (5.1.1 to 5.1.3)."""
 
     def test_1_a_started_chat_is_listed_at_once(self) -> None:
         """At the top of the normal ones, below what is pinned, and processing while its turn
@@ -66,7 +66,7 @@ class RunningTests(QueueTestCase):
 
 
 class ViewTests(QueueTestCase):
-    """The one view that a chat has (5.3)."""
+    """The one view that a chat has (5.3.1 to 5.3.4)."""
 
     def test_1_only_a_reload_replaces_it(self) -> None:
         """Not a turn, a row, a change of hands, a fork, another directory or a restart; and

@@ -63,7 +63,7 @@ class SuccessorCase(ChatsTestCase):
 
 
 class ForkTests(SuccessorCase):
-    """Forks (5.8)."""
+    """Forks (5.8.1 to 5.8.5)."""
 
     def test_1_what_the_target_gets(self) -> None:
         """The source's choices, a new epoch, a number behind its visible title, the top of the

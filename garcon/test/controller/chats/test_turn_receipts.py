@@ -28,7 +28,7 @@ from garcon.testing.fake_runtime import AT
 
 
 class TurnReceiptTests(QueueTestCase):
-    """An idle chat, and the receipts of its next turns (5.7)."""
+    """An idle chat, and the receipts of its next turns (5.7.1 to 5.7.5)."""
 
     def run_turn(self) -> str:
         """Begin a turn; returns its id."""
