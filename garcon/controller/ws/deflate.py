@@ -21,7 +21,7 @@ WIDEST, NARROWEST = 15, 9
 """Windows that zlib has; RFC 7692 also knows one of 8 bits."""
 _TAIL = b"\x00\x00\xff\xff"
 _TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
-_ITEM = re.compile(rf'\s*({_TOKEN})\s*(?:=\s*(?:({_TOKEN})|"({_TOKEN})"))?\s*')
+_ITEM = re.compile(rf'({_TOKEN})(?:\s*=\s*(?:({_TOKEN})|"({_TOKEN})"))?')
 
 
 @frozen
@@ -54,7 +54,7 @@ def _kept(parameters: list[str]) -> Deflate | None:
     seen: set[str] = set()
     window = WIDEST
     for text in parameters:
-        found = _ITEM.fullmatch(text)
+        found = _ITEM.fullmatch(text.strip())
         if found is None or found[1] in seen:
             return None
         name, value = found[1], found[2] or found[3]

@@ -1,17 +1,24 @@
-"""What a client says on the browser socket, and what is wrong with it (server.md A.4 to A.7)."""
+"""What a client says on the browser socket, and what is wrong with it (server.md A.4 to A.7).
+
+Only what is asked for becomes objects: a few bytes, inflated, can be millions of lists, which would
+take seconds of the reactor's thread and half a gigabyte.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
+from msgspec import Raw, Struct
 
 from garcon.contract.events import ClientRequestError, Fault
+from garcon.contract.limits import MIB
 
 CONTROLS = 256
 """How many chats one reconnect query asks about; the rest are not looked at."""
+CONTROLS_BYTES = MIB
+"""A list of chats that is longer is not looked at at all."""
 LARGEST = 2**53 - 1
 TERMINAL_TYPES = frozenset(
     {"terminal-attach", "terminal-input", "terminal-resize", "terminal-detach"}
@@ -67,7 +74,7 @@ class Terminal:
     """Something for the terminals, unread."""
 
     type: str
-    fields: dict[str, Any]
+    payload: bytes = field(repr=False)
 
 
 @frozen
@@ -80,21 +87,44 @@ class Refused:
 Request = Ping | ReconnectQuery | Subscribe | Reload | CancelReload | Terminal | Refused
 
 
+_MISSING = Raw()
+
+
+class _Fields(Struct, rename="camel"):
+    """The fields that any message has, unread."""
+
+    type: Raw = _MISSING
+    client_request_id: Raw = _MISSING
+    sent_at: Raw = _MISSING
+    control_chat_ids: Raw = _MISSING
+    chat_id: Raw = _MISSING
+    transcript_view_id: Raw = _MISSING
+    after_ordinal: Raw = _MISSING
+    through_ordinal: Raw = _MISSING
+    reload_request_id: Raw = _MISSING
+
+
+_decode = msgspec.json.Decoder(_Fields).decode
+_decode_list = msgspec.json.Decoder(list[Raw]).decode
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_number = msgspec.json.Decoder(int | float).decode
+
+
 def read(payload: bytes) -> Request | None:
     """Read a message; None for what is to be ignored: an unknown type, or a ping and a reload that
     cannot be answered.
     """
     try:
-        fields = msgspec.json.decode(payload)
+        return _read(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
         return Refused(Fault(error="Malformed JSON"))
-    kind = fields.get("type")
-    if not isinstance(kind, str):
-        return None
+
+
+def _read(payload: bytes) -> Request | None:
+    fields = _decode(payload)
+    kind = _text(fields.type)
     if kind in TERMINAL_TYPES:
-        return Terminal(kind, fields)
+        return Terminal(kind, payload)
     match kind:
         case "ws-ping":
             return _ping(fields)
@@ -123,14 +153,14 @@ def error(
     )
 
 
-def _ping(fields: dict[str, Any]) -> Ping | None:
-    request_id = _text(fields, "clientRequestId")
-    return Ping(request_id, _instant(fields.get("sentAt"))) if request_id else None
+def _ping(fields: _Fields) -> Ping | None:
+    request_id = _text(fields.client_request_id)
+    return Ping(request_id, _instant(_number(fields.sent_at))) if request_id else None
 
 
-def _instant(value: Any) -> int | float:
+def _instant(value: int | float | None) -> int | float:
     """Return a finite number as a client's own arithmetic knows it, 0 for anything else."""
-    if not _is_number(value):
+    if value is None:
         return 0
     try:
         return value if abs(value) <= LARGEST else float(value)
@@ -138,24 +168,36 @@ def _instant(value: Any) -> int | float:
         return 0
 
 
-def _reconnect(fields: dict[str, Any]) -> ReconnectQuery:
-    asked = fields.get("controlChatIds")
-    ids = [one.strip() for one in asked if isinstance(one, str)] if isinstance(asked, list) else []
-    wanted = tuple(dict.fromkeys(one for one in ids if one))
-    return ReconnectQuery(_text(fields, "clientRequestId") or None, wanted[:CONTROLS])
+def _reconnect(fields: _Fields) -> ReconnectQuery | Refused:
+    request_id = _text(fields.client_request_id) or None
+    asked = fields.control_chat_ids
+    wanted: dict[str, None] = {}
+    if len(asked) > CONTROLS_BYTES:
+        text = f"controlChatIds has more than {CONTROLS_BYTES} bytes."
+        kind, code = "reconnect-state-query", "REQUEST_VALIDATION_FAILED"
+        if request_id is None:
+            return Refused(Fault(error=text))
+        return Refused(error(request_id, kind, code, text, None, retryable=False))
+    for one in _decode_list(asked) if _begins(asked, b"[") else ():
+        chat_id = _text(one).strip()
+        if chat_id:
+            wanted[chat_id] = None
+        if len(wanted) == CONTROLS:
+            break
+    return ReconnectQuery(request_id, tuple(wanted))
 
 
-def _subscribe(fields: dict[str, Any]) -> Subscribe | Refused:
-    request_id = _text(fields, "clientRequestId")
+def _subscribe(fields: _Fields) -> Subscribe | Refused:
+    request_id = _text(fields.client_request_id)
     if not request_id:
         return Refused(Fault(error="chat-subscribe requires a clientRequestId"))
-    chat_id = _text(fields, "chatId")
+    chat_id = _text(fields.chat_id)
     if not chat_id:
         return _missing_chat("chat-subscribe")
-    view_id = _text(fields, "transcriptViewId")
-    after = _natural(fields.get("afterOrdinal"))
-    is_fixed = "throughOrdinal" in fields
-    through = _natural(fields["throughOrdinal"]) if is_fixed else None
+    view_id = _text(fields.transcript_view_id)
+    after = _natural(fields.after_ordinal)
+    is_fixed = len(fields.through_ordinal) > 0
+    through = _natural(fields.through_ordinal)
     if not view_id or after is None or (is_fixed and through is None):
         text = "The request needs transcriptViewId, afterOrdinal and a legible throughOrdinal."
         return Refused(
@@ -167,15 +209,15 @@ def _subscribe(fields: dict[str, Any]) -> Subscribe | Refused:
     return Subscribe(request_id, chat_id, view_id, after, through)
 
 
-def _reload(fields: dict[str, Any]) -> Reload | Refused | None:
-    request_id, chat_id = _text(fields, "clientRequestId"), _text(fields, "chatId")
+def _reload(fields: _Fields) -> Reload | Refused | None:
+    request_id, chat_id = _text(fields.client_request_id), _text(fields.chat_id)
     if not request_id:
         return None
     return Reload(request_id, chat_id) if chat_id else _missing_chat("chat-reload")
 
 
-def _cancel(fields: dict[str, Any]) -> CancelReload | None:
-    request_id, chat_id = _text(fields, "reloadRequestId"), _text(fields, "chatId")
+def _cancel(fields: _Fields) -> CancelReload | None:
+    request_id, chat_id = _text(fields.reload_request_id), _text(fields.chat_id)
     return CancelReload(request_id, chat_id) if request_id and chat_id else None
 
 
@@ -183,20 +225,32 @@ def _missing_chat(kind: str) -> Refused:
     return Refused(Fault(error=f'Missing chatId for "{kind}"'))
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
+def _begins(value: Raw, characters: bytes) -> bool:
+    """Whether a value is there, and of the kind that begins with one of these."""
+    return len(value) > 0 and bytes(memoryview(value)[:1]) in characters
+
+
+def _text(value: Raw) -> str:
     """Return a text that is not blank, else an empty one."""
-    value = fields.get(name)
-    return value if isinstance(value, str) and value.strip() else ""
+    text = _decode_text(value) if _begins(value, b'"') else ""
+    return text if text.strip() else ""
 
 
-def _natural(value: Any) -> int | None:
-    if not _is_number(value) or value != int(value) or not 0 <= value <= LARGEST:
+def _natural(value: Raw) -> int | None:
+    number = _number(value)
+    if number is None or number != int(number) or not 0 <= number <= LARGEST:
         return None
-    return int(value)
+    return int(number)
 
 
-def _is_number(value: Any) -> TypeGuard[int | float]:
-    """Whether a value is a finite number; JSON has no others, but the reader makes some."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+def _number(value: Raw) -> int | float | None:
+    """Return a finite number, None for anything else; JSON has no others, but the reader makes
+    some.
+    """
+    if not _begins(value, b"-0123456789"):
+        return None
+    try:
+        number: int | float = _decode_number(value)
+    except msgspec.ValidationError:
+        return None
+    return None if isinstance(number, float) and not math.isfinite(number) else number

@@ -57,6 +57,16 @@ class Agreements(SynchronousTestCase):
         for header in (None, "", "permessage-bzip2", ";", ","):
             self.assertEqual(agree(header), None, header)
 
+    def test_blanks_are_skipped_once(self) -> None:
+        """However many: a header full of them takes no longer than another one."""
+        blanks = " " * 30_000
+        self.assertEqual(
+            agree(f"permessage-deflate;{blanks}server_max_window_bits{blanks}={blanks}10{blanks}"),
+            Deflate(10),
+        )
+        for text in (f"a{blanks}b", f"a{blanks}", f"{blanks}@", f"a{blanks}={blanks}", blanks):
+            self.assertEqual(agree(f"permessage-deflate;{text}"), None)
+
     def test_an_agreement_is_the_answer_to_its_own_offer(self) -> None:
         """What is handed to the WebSocket library says exactly what was agreed on."""
         for window in range(9, 16):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.events import ClientRequestError, Fault
 from garcon.controller.ws.requests import (
+    CONTROLS_BYTES,
     CancelReload,
     Ping,
     ReconnectQuery,
@@ -50,7 +52,26 @@ class Envelopes(SynchronousTestCase):
     def test_terminal_messages_go_to_the_terminals(self) -> None:
         """Even where the rest of them is malformed."""
         for kind in ("terminal-attach", "terminal-input", "terminal-resize", "terminal-detach"):
-            self.assertEqual(say(kind, cols="x"), Terminal(kind, {"type": kind, "cols": "x"}))
+            payload = json.dumps({"type": kind, "cols": "x"}).encode()
+            self.assertEqual(read(payload), Terminal(kind, payload))
+
+    def test_what_is_not_asked_for_becomes_nothing(self) -> None:
+        """However many lists an unknown field holds, or a known one that is to be a text."""
+        bomb = b"[" + b"[]," * 500_000 + b"[]]"
+        for payload in (
+            b'{"type":"ws-ping","clientRequestId":"a","x":' + bomb + b"}",
+            b'{"type":"ws-ping","clientRequestId":"a","sentAt":' + bomb + b"}",
+            b'{"type":"chat-subscribe","chatId":' + bomb + b',"clientRequestId":"a"}',
+            b'{"type":' + bomb + b"}",
+        ):
+            tracemalloc.start()
+            self.addCleanup(tracemalloc.stop)
+            read(payload)
+            self.assertLess(tracemalloc.get_traced_memory()[1], 3 * len(bomb))
+            tracemalloc.stop()
+        self.assertEqual(
+            read(b'{"type":"ws-ping","clientRequestId":"a","sentAt":' + bomb + b"}"), Ping("a", 0)
+        )
 
 
 class Pings(SynchronousTestCase):
@@ -69,6 +90,9 @@ class Pings(SynchronousTestCase):
         wrong: tuple[Any, ...] = (None, "1", True, [], {}, 10**400)
         for sent_at in wrong:
             self.assertEqual(say("ws-ping", clientRequestId="a", sentAt=sent_at), Ping("a", 0))
+        for number in (b"1e999", b"-1e999", b"9" * 10_000):
+            payload = b'{"type":"ws-ping","clientRequestId":"a","sentAt":%s}' % number
+            self.assertEqual(read(payload), Ping("a", 0))
 
     def test_a_number_beyond_the_safe_ones_can_be_sent_back(self) -> None:
         """It is what a client's own arithmetic makes of it."""
@@ -107,6 +131,24 @@ class Queries(SynchronousTestCase):
         for many in (256, 257):
             ids = [str(n) for n in range(many)]
             self.assertEqual(self.ids(["", *ids[:1], *ids]), tuple(ids[:256]))
+
+    def test_a_mebibyte_of_chats_and_no_more(self) -> None:
+        """One byte more is refused, with what the query names it by."""
+        for size in (CONTROLS_BYTES, CONTROLS_BYTES + 1):
+            ids = '["1",%s"2"]' % (" " * (size - 9))
+            payload = '{"type":"reconnect-state-query","controlChatIds":%s%s}'
+            query = read((payload % (ids, ',"clientRequestId":"a"')).encode())
+            anonymous = read((payload % (ids, "")).encode())
+            if size == CONTROLS_BYTES:
+                self.assertEqual(query, ReconnectQuery("a", ("1", "2")))
+                self.assertEqual(anonymous, ReconnectQuery(None, ("1", "2")))
+                continue
+            assert isinstance(query, Refused)
+            assert isinstance(query.answer, ClientRequestError)
+            self.assertEqual(query.answer.client_request_id, "a")
+            self.assertEqual(query.answer.code, "REQUEST_VALIDATION_FAILED")
+            assert isinstance(anonymous, Refused)
+            self.assertIsInstance(anonymous.answer, Fault)
 
     def test_the_id_is_optional(self) -> None:
         """One that is no text counts as none."""
