@@ -48,6 +48,8 @@ class Operation:
     no_store: bool = field(default=False, kw_only=True)
     degraded: type[Struct] | None = field(default=None, kw_only=True)
     """A second shape that success may take (an unavailable history: chats.md 4.9)."""
+    invalid: str = field(default="VALIDATION_FAILED", kw_only=True)
+    """The code of a body that has not its shape (control.md C.4, D.5)."""
 
 
 RUNTIME = Operation(
@@ -142,7 +144,10 @@ UNASSIGN_PROVIDER = Operation(
 
 READ_SETTINGS = Operation(routes.READ_SETTINGS, settings.SettingsSnapshot)
 CHANGE_SETTINGS = Operation(
-    routes.CHANGE_SETTINGS, settings.SettingsChanged, body=settings.ChangeSettings
+    routes.CHANGE_SETTINGS,
+    settings.SettingsChanged,
+    body=settings.ChangeSettings,
+    invalid="INVALID_REMOTE_SETTINGS",
 )
 SESSION_NAME = Operation(routes.SESSION_NAME, chats.NamedSession, body=chats.NameSession)
 LIST_PREAMBLES = Operation(routes.LIST_PREAMBLES, preambles.Preambles)
@@ -151,15 +156,25 @@ CREATE_PREAMBLE = Operation(
     preambles.PreamblesChanged,
     body=preambles.CreatePreamble,
     status=201,
+    invalid=preambles.INVALID,
 )
 REPLACE_PREAMBLE = Operation(
-    routes.REPLACE_PREAMBLE, preambles.PreamblesChanged, body=preambles.ReplacePreamble
+    routes.REPLACE_PREAMBLE,
+    preambles.PreamblesChanged,
+    body=preambles.ReplacePreamble,
+    invalid=preambles.INVALID,
 )
 DELETE_PREAMBLE = Operation(
-    routes.DELETE_PREAMBLE, preambles.PreamblesChanged, body=preambles.DeletePreamble
+    routes.DELETE_PREAMBLE,
+    preambles.PreamblesChanged,
+    body=preambles.DeletePreamble,
+    invalid=preambles.INVALID,
 )
 REORDER_PREAMBLES = Operation(
-    routes.REORDER_PREAMBLES, preambles.PreamblesChanged, body=preambles.ReorderPreambles
+    routes.REORDER_PREAMBLES,
+    preambles.PreamblesChanged,
+    body=preambles.ReorderPreambles,
+    invalid=preambles.INVALID,
 )
 
 LIST_CHATS = Operation(routes.LIST_CHATS, chats.ChatList)

@@ -6,6 +6,9 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType, field
 
+INVALID = "PREAMBLE_VALIDATION_FAILED"
+"""The code of a preamble that is not one, in its shape or in what it says (D.5)."""
+
 
 class _Part(
     Struct,

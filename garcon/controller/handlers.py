@@ -193,11 +193,11 @@ def _parse_query(operation: Operation, pairs: Sequence[tuple[str, str]]) -> Stru
 def _parse_body(operation: Operation, body: dict[str, Any] | None) -> Any:
     if operation.body is None:
         return None
-    return _convert({} if body is None else body, operation.body)
+    return _convert({} if body is None else body, operation.body, operation.invalid)
 
 
-def _convert(value: dict[str, Any], shape: type[Struct]) -> Struct:
+def _convert(value: dict[str, Any], shape: type[Struct], code: str = "VALIDATION_FAILED") -> Struct:
     try:
         return msgspec.convert(value, shape)
     except msgspec.ValidationError as error:
-        raise validation(f"The request does not fit: {error}") from None
+        raise GarconError(code, f"The request does not fit: {error}") from None

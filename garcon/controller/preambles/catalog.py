@@ -11,6 +11,7 @@ from msgspec import Struct, field, structs
 
 from garcon.contract.ids import is_executor_id, is_uuid4
 from garcon.contract.preambles import (
+    INVALID,
     Preamble,
     PreambleInput,
     Preambles,
@@ -136,7 +137,7 @@ def units(text: str) -> int:
 
 def invalid(text: str) -> GarconError:
     """A preamble that cannot be kept."""
-    return GarconError("PREAMBLE_VALIDATION_FAILED", f"The preamble does not fit: {text}.")
+    return GarconError(INVALID, f"The preamble does not fit: {text}.")
 
 
 def _check_scope(scope: Scope) -> None:

@@ -142,6 +142,19 @@ class RouteTests(PreamblesTestCase):
             answer = self.asked(operation, {"expectedRevision": 7, "preamble": given} | body)
             self.assertEqual(answer.failure, failure)
 
+    def test_bodies_that_have_not_their_shape(self) -> None:
+        """Are told as what they say would be, whatever is wrong with them (D.1, D.5)."""
+        refused = (400, "PREAMBLE_VALIDATION_FAILED", False)
+        for title in ("x", None):
+            self.assertEqual(self.create("x", title=title, extra=1).failure, refused)
+        for operation in (
+            operations.CREATE_PREAMBLE,
+            operations.REPLACE_PREAMBLE,
+            operations.DELETE_PREAMBLE,
+            operations.REORDER_PREAMBLES,
+        ):
+            self.assertEqual(self.asked(operation, {"expectedRevision": "0"}).failure, refused)
+
     def test_two_spellings_of_one_directory(self) -> None:
         """Are one rule, given twice."""
         rules = [

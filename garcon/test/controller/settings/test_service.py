@@ -234,18 +234,26 @@ class PatchTests(SettingsTestCase):
         patches: list[dict[str, Any]] = [
             {"features": {"transcriptSearch": {"enabled": 1}}},
             {"features": {"transcriptSearch": {}}},
-            {"features": {"more": {}}},
             {"features": {"agentCommands": {"enabled": None}}},
             {"paths": {"pinnedProjectPaths": "x"}},
             {"paths": {"pinnedProjectPaths": [" "]}},
             {"paths": {"executorId": "elsewhere"}},
-            {"paths": {"more": 1}},
             {"executionDefaults": {"global": {"permissionMode": "rude"}}},
-            {"executionDefaults": {"more": {}}},
             {"executionDefaults": {"byAgent": []}},
         ]
         for patch in patches:
             self.assertEqual(self.refused(patch), "INVALID_REMOTE_SETTINGS", patch)
+
+    def test_what_is_not_known_is_let_pass(self) -> None:
+        """Also in a patch that is all that was read, which changes nothing."""
+        self.changed({"paths": {"browseStartPath": "/x"}})
+        read = self.read()
+        for patch in (
+            {name: read[name] for name in ("features", "ui", "paths", "executionDefaults")},
+            {"features": {"more": {}}, "paths": {"more": 1}, "executionDefaults": {"more": 1}},
+            {"features": {"agentCommands": {"more": True}}},
+        ):
+            self.assertEqual(self.changed(patch), read)
 
     def test_a_prompt_of_32000_characters(self) -> None:
         """Is taken; one more is not."""
