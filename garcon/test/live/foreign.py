@@ -127,7 +127,10 @@ class Model:
             "baseUrl": self.service.url + self.api.path,
             "apiKey": KEY,
             "defaultModel": "scripted",
-            "models": [{"value": "scripted", "label": "Scripted"}],
+            "models": [
+                {"value": "scripted", "label": "Scripted"},
+                {"value": "other", "label": "Other"},
+            ],
             "supportsImages": True,
             "modelDiscovery": "none",
         }

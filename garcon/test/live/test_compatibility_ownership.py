@@ -134,6 +134,7 @@ class ForkTests(OwnershipCase):
         self.assertEqual(model.told(), [("user", "parent\n\nchild")])
         model.release("go")
         self.assertEqual(self.ended(turn), ("completed", ["part"]))
+        self.socket.ping()
         after = [one["phase"] for one in self.socket.of(turn["chatId"], "chat-processing-updated")]
         self.assertEqual((before, after), (["running"], ["running", None]))
 
@@ -232,7 +233,14 @@ class HandoffTests(OwnershipCase):
         self.assertEqual(self.client.view(chat_id), view)
         reasons = [one["reason"] for one in self.socket.of(chat_id, "chat-list-refresh-requested")]
         self.assertEqual(reasons, ["chat-added", *["agent-handoff"] * 3])
+        copy = self.client.ids.chat()
+        self.client.do("POST", "/chats/fork", {"sourceChatId": chat_id, "chatId": copy})
+        self.assertEqual(self.client.said(copy), self.client.said(chat_id))
         self.crash()
+        repeated = self.client.do("POST", "/chats/run", body)
+        self.assertEqual((repeated["status"], repeated["chat"]["id"]), ("duplicate", chat_id))
+        self.ended(self.client.run(copy, "in the copy"))
+        self.assertEqual(self.providers[0].model.told(), [*told, ("user", "in the copy")])
         told += [("user", "after")]
         self.providers[0].model.push("x")
         self.ended(self.client.run(chat_id, "after"))

@@ -183,6 +183,16 @@ class QueueTests(QueueCase):
         self.assertEqual(self.contents(chat_id), ["a"])
         self.assertEqual(self.client.refused("GET", "/chats/queue", chatId=UNKNOWN), GONE)
 
+    def test_a_queued_input_can_leave_out_what_was_not_answered(self) -> None:
+        """As a run can (3.15, 5.2.4)."""
+        turn, chat_id = self.held_with()
+        self.client.stop(chat_id)
+        self.ended(turn)
+        [candidate] = self.client.history(chat_id)["resendCandidates"]
+        self.client.enqueue(chat_id, "a", excludedResendOrdinals=[candidate["ordinal"]])
+        self.await_idle(chat_id)
+        self.assertEqual(self.providers[0].model.told(), [("user", "a")])
+
     def test_pauses_have_names(self) -> None:
         """There is one only where something waits; the old name does not end a new one; nothing is
         sent and nothing runs meanwhile (3.19a, 5.5.5, 5.1.3, 5.20).

@@ -198,6 +198,76 @@ class TurnTests(ForeignCase):
             self.assertEqual(sent[-1], ("user", "stop-b\n\nstop-c"))
             self.assertEqual(self.client.history(chat_id)["resendCandidates"], [])
 
+    def test_a_run_with_another_model(self) -> None:
+        """Is that turn's alone (3.5, overrides)."""
+        for provider in self.providers:
+            chat_id = self.chat("one", provider)
+            before = self.client.entry(chat_id)
+            route = {"apiProviderId": provider.id, "modelEndpointId": provider.endpoint_id}
+            other = route | {"model": f"{provider.endpoint_id}:other"}
+            self.ended(self.client.run(chat_id, "two", **other))
+            self.ended(self.client.run(chat_id, "three"))
+            models = [one["model"] for one in provider.model.asked()]
+            self.assertEqual(models, ["scripted", "other", "scripted"])
+            after = self.client.entry(chat_id)
+            self.assertEqual(after["model"], before["model"])
+            self.client.do("PATCH", "/chats/model", {"chatId": chat_id, **other})
+            self.ended(self.client.run(chat_id, "four"))
+            self.assertEqual(provider.model.asked()[-1]["model"], "other")
+
+    def test_pictures_and_documents(self) -> None:
+        """Are in the row as they were sent, in the model's own parts, and go along with what was
+        not answered; what nobody takes is refused (4.17, 4.8, 5.2.3).
+        """
+        picture = {"data": "data:image/png;base64,iVBORw0KGgo=", "name": "a.png"}
+        nameless = {"data": "data:text/plain;base64,aGVsbG8gdGhlcmU="}
+        for provider in self.providers:
+            model = provider.model
+            model.push([{"hold": "never"}], "seen")
+            turn = self.begin("look", provider, images=[picture, nameless])
+            chat_id = turn["chatId"]
+            model.await_request(1)
+            self.client.stop(chat_id)
+            page = self.client.history(chat_id)
+            [candidate] = page["resendCandidates"]
+            self.assertEqual(candidate["attachmentNames"], ["a.png", "attachment-2"])
+            images = page["messages"][0]["message"]["images"]
+            self.assertEqual([one["data"] for one in images], [picture["data"], nameless["data"]])
+            self.ended(self.client.run(chat_id, "again"))
+            [(_, parts)] = model.told()
+            self.assertIn("look\n\nagain", [part.get("text") for part in parts])
+            self.assertIn("iVBORw0KGgo=", str(parts))
+            self.assertIn("hello there", str(parts))
+            only = self.begin("", provider, images=[picture])
+            self.assertEqual(
+                (self.ended(only)[0], only["chat"]["title"]), ("completed", "New Session")
+            )
+            body = self.start_body(provider, "x", images=[{"data": "data:video/mp4;base64,AAAA"}])
+            self.assertEqual(
+                self.client.refused("POST", "/chats/start", body),
+                (422, "UNSUPPORTED_AGENT", False),
+            )
+        many = self.start_body(self.providers[0], "x", images=[picture] * 6)
+        self.assertEqual(self.client.refused("POST", "/chats/start", many), INVALID)
+        large = {"data": f"data:image/png;base64,{'A' * 14_000_000}"}
+        body = self.start_body(self.providers[0], "x", images=[large])
+        self.assertEqual(
+            self.client.refused("POST", "/chats/start", body), (413, "VALIDATION_FAILED", False)
+        )
+
+    def test_a_long_conversation_is_cut(self) -> None:
+        """To the newest 199 messages and the prompt (5.1.4)."""
+        chat_id = self.chat("q0")
+        model = self.providers[0].model
+        for number in range(1, 101):
+            self.client.settled(self.client.run(chat_id, f"q{number}"))
+            if number == 99:
+                self.assertEqual(len(model.told()), 199)
+        told = model.told()
+        self.assertEqual(len(told), 200)
+        self.assertEqual((told[0], told[1]), (("assistant", "ok"), ("user", "q1")))
+        self.assertEqual(told[-1], ("user", "q100"))
+
     def test_pages_of_two_walk_back(self) -> None:
         """Every message once, in one view; a cursor beyond the end is that of the end (5.3)."""
         chat_id = self.chat("q1")
@@ -312,7 +382,8 @@ class TurnTests(ForeignCase):
             self.assertIn("...", endpoint["apiKeyLabel"])
             [agent] = self.client.do("GET", "/models", agent=provider.agent)["catalog"]["agents"]
             values = [one["value"] for one in agent["models"]]
-            self.assertEqual(values, [f"{provider.endpoint_id}:scripted"])
+            wanted = [f"{provider.endpoint_id}:{name}" for name in ("scripted", "other")]
+            self.assertEqual(values, wanted)
             self.assertTrue(agent["acceptsApiProviderEndpoints"])
         reply = self.client.ask("GET", "/models", agent="nobody")
         self.assertEqual(reply.status, 400)

@@ -8,6 +8,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.openai_chat import ChatCompletions
+from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import (
     Asked,
     Call,
@@ -146,3 +148,15 @@ class AnthropicWire(SynchronousTestCase):
             WIRE.failure(Fail(429, "rate_limit_error", "slow")),
             {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}},
         )
+
+
+class ModelListTests(SynchronousTestCase):
+    """What every wire offers."""
+
+    def test_one_model(self) -> None:
+        """By the path that clients of its API ask."""
+        for wire in (WIRE, ChatCompletions(), Responses()):
+            found = wire.extra("GET", "/v1/models", {})
+            assert found is not None
+            self.assertEqual([one["id"] for one in found["data"]], ["scripted"])
+            self.assertIsNone(wire.extra("POST", "/v1/models", {}))

@@ -45,7 +45,10 @@ class AnthropicMessages:
         return {"type": "error", "error": {"type": fail.kind, "message": fail.message}}
 
     def extra(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """Token counting, by a rough rule."""
+        """Token counting, by a rough rule, and a model list of one."""
+        if method == "GET" and path.endswith("/models"):
+            row = {"type": "model", "id": "scripted", "display_name": "Scripted"}
+            return {"data": [row], "has_more": False, "first_id": "scripted", "last_id": "scripted"}
         if method == "POST" and path.endswith("/messages/count_tokens"):
             return {"input_tokens": len(json.dumps(body)) // 4}
         return None

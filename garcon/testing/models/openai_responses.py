@@ -45,7 +45,10 @@ class Responses:
         return {"error": {"message": fail.message, "type": fail.kind, "code": fail.kind}}
 
     def extra(self, method: str, path: str, body: dict[str, Any]) -> dict[str, Any] | None:
-        """Nothing besides the model requests."""
+        """A model list of one."""
+        if method == "GET" and path.endswith("/models"):
+            row = {"id": "scripted", "object": "model", "created": 0, "owned_by": "scripted"}
+            return {"object": "list", "data": [row]}
         return None
 
 
