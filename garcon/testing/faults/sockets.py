@@ -181,7 +181,9 @@ class OverSockets(TwoEnds):
         if not await self._until(rests, REST):
             open_calls = [call.method for call in self.ledger.open_calls()]
             return [f"no rest after {REST:.0f} s: {open_calls} {self.controller.link.last_error}"]
-        await self._until(lambda: not leaks(self.controller, self.worker), QUICK.newer_grace + 1)
+        # An unclaimed run is kept until the grace of the session that comes next is over, and that
+        # session may take as long to come as all else.
+        await self._until(lambda: not leaks(self.controller, self.worker), REST + QUICK.newer_grace)
         return leaks(self.controller, self.worker)
 
     async def _close(self) -> None:
