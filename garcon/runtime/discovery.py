@@ -32,6 +32,7 @@ from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IResponse
 from zope.interface import implementer
 
+from garcon.contract.decoding import decode
 from garcon.contract.limits import KIB, MIB
 from garcon.contract.providers import Discovered, DiscoverModels, EndpointModel
 from garcon.deferreds import returns_deferred
@@ -113,7 +114,7 @@ class ModelDiscovery:
             finally:
                 call.drop()
             try:
-                page = model_lists.read(wanted, msgspec.json.decode(body))
+                page = model_lists.read(wanted, decode(body, object))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 raise NotAList from None
             found += page.models

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorThreads
 from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
+from garcon.contract.decoding import decode
 from garcon.contract.limits import KIB
 from garcon.controller.handlers import Answer, Handlers, Observer, error_answer
 from garcon.controller.http import compression, ranges
@@ -162,7 +163,7 @@ def parse_body(incoming: Incoming) -> dict[str, Any]:
     if not incoming.body or "application/json" not in media.lower():
         return {}
     try:
-        value = msgspec.json.decode(incoming.body)
+        value = decode(incoming.body, object)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise validation("Malformed JSON") from None
     if not isinstance(value, dict):

@@ -32,6 +32,7 @@ from garcon.controller.providers.profiles import (
     StoredEndpoint,
     discovery_kind,
     headers_for,
+    without_secrets,
 )
 from garcon.controller.providers.store import ProviderStore
 from garcon.controller.providers.templates import ANTHROPIC, headers_of
@@ -98,6 +99,8 @@ class Discoveries:
                 await self._must_be_releasable(where, profile, same)
                 key = endpoint.api_key
             if same:
+                if endpoint.headers is not UNSET and not await self._may_use(where, profile):
+                    endpoint = without_secrets(endpoint)
                 headers |= headers_for(profile, endpoint)
         wanted = DiscoverModels(kind=kind, base_url=address, api_key=key or None, headers=headers)
         try:
@@ -133,13 +136,19 @@ class Discoveries:
             raise validation(
                 "The stored key belongs to another address; type the one that is meant for this."
             )
-        if where != LOCAL and profile not in await self._store.assigned(where):
+        if not await self._may_use(where, profile):
             raise GarconError(
                 "API_PROVIDER_UNAVAILABLE",
                 "The stored key cannot be used on that executor: the API provider is not assigned"
                 " to it.",
                 status=404,
             )
+
+    async def _may_use(self, where: str, profile: Profile) -> bool:
+        """Whether a machine may have what is secret of a profile: the controller's own has it
+        anyway.
+        """
+        return where == LOCAL or profile in await self._store.assigned(where)
 
 
 def _kind(name: str | None, protocol: Protocol) -> DiscoveryKind:

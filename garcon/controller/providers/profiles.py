@@ -118,6 +118,11 @@ def headers_for(profile: Profile, endpoint: StoredEndpoint) -> dict[str, str]:
     return {**headers_of(template, endpoint.protocol), **own}
 
 
+def without_secrets(endpoint: StoredEndpoint) -> StoredEndpoint:
+    """Return an endpoint without its key and its own headers, of which one may be as secret."""
+    return structs.replace(endpoint, api_key="", api_key_label="", headers=UNSET)
+
+
 def resolved(profile: Profile, endpoint: StoredEndpoint) -> ResolvedEndpoint:
     """Return an endpoint as an executor that may use it gets it."""
     return ResolvedEndpoint(

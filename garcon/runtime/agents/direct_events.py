@@ -22,16 +22,16 @@ class ServerEvent:
 
 @define
 class EventStream:
-    """Join what a connection delivers into events.  A long line costs one copy, however many pieces
-    it comes in.
+    """Join what a connection delivers into events.  What is kept of one takes no more than its
+    bytes, however many lines and pieces they come in.
 
     `limit` is how many bytes the lines of one event may have together, line ends apart.
     """
 
     _limit: int
-    _pieces: list[bytes] = field(factory=list)
+    _begun: bytearray = field(factory=bytearray)
     """What has come of the line that is not complete."""
-    _data: list[bytes] = field(factory=list)
+    _data: bytearray | None = None
     _name: bytes = b""
     _size: int = 0
     _after_return: bool = False
@@ -57,33 +57,35 @@ class EventStream:
                     "PROVIDER_FAILED", f"An event is larger than {self._limit} bytes."
                 )
             if len(bare) == len(line):
-                self._pieces.append(line)
+                self._begun += line
                 continue
-            if self._pieces:
-                self._pieces.append(bare)
-                bare = b"".join(self._pieces)
-                self._pieces.clear()
+            if self._begun:
+                self._begun += bare
+                bare, self._begun = bytes(self._begun), bytearray()
             self._line(bare, events)
         return events
 
     def end(self) -> list[ServerEvent]:
         """The stream ended as it should: return what lacked no more than its last line end."""
-        return self.feed(b"\n\n") if self._pieces else self.feed(b"\n")
+        return self.feed(b"\n\n") if self._begun else self.feed(b"\n")
 
     def _line(self, line: bytes, events: list[ServerEvent]) -> None:
         if self._is_first:
             self._is_first = False
             line = line.removeprefix(_MARK)
         if not line:
-            if self._data:
+            if self._data is not None:
                 name = self._name.decode("utf-8", "replace")
-                events.append(ServerEvent(name, b"\n".join(self._data)))
-            self._data, self._name, self._size = [], b"", 0
+                events.append(ServerEvent(name, bytes(self._data)))
+            self._data, self._name, self._size = None, b"", 0
             return
         key, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         if key == b"data":
-            self._data.append(value)
+            if self._data is None:
+                self._data = bytearray(value)
+            else:
+                self._data += b"\n" + value
         elif key == b"event":
             self._name = value
         else:

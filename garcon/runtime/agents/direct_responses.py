@@ -22,6 +22,7 @@ from garcon.runtime.agents.direct_wire import (
     Usage,
     bearer,
     decoded,
+    error_text,
     openai_url,
     reported,
     whole,
@@ -168,7 +169,7 @@ class ResponseReader:
             if end.usage is not None:
                 usage = Usage(end.usage.input_tokens or 0, end.usage.output_tokens or 0)
             if end.incomplete_details is not None:
-                reason = end.incomplete_details.reason or "the provider did not say why"
+                reason = error_text(end.incomplete_details.reason or "the provider did not say why")
                 cut_short = _REASONS.get(reason, reason)
         return whole(self._said.pieces, self._thought.pieces, end is not None, cut_short, usage)
 

@@ -44,5 +44,5 @@ def asked_for(header: str | None, now: datetime) -> float | None:
     try:
         date = parsedate_to_datetime(text)
         return max((date - now).total_seconds(), 0.0)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None

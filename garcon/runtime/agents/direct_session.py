@@ -36,7 +36,7 @@ from garcon.errors import GarconError, validation
 from garcon.runtime.agents.direct_http import ModelClient
 from garcon.runtime.agents.direct_messages import Message, conversation, newest
 from garcon.runtime.agents.direct_retry import Patience
-from garcon.runtime.agents.direct_wire import ProviderFailed, Reply, Wire
+from garcon.runtime.agents.direct_wire import ProviderFailed, Reply, Wire, shown
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.agents.stamps import stamp
 from garcon.runtime.interfaces import IAgentSession, ICredentials, IRunSink
@@ -176,7 +176,7 @@ class DirectSession:
 
     def _failed(self, turn: _Turn, error: Exception) -> RunEnded:
         if isinstance(error, ProviderFailed):
-            text = _without(error.text, turn.endpoint)
+            text = shown(error.text, turn.endpoint)
         else:
             self._log.failure("a turn of a direct agent failed")
             text = "The turn failed for a reason of Garcon's own; its log says more."
@@ -245,7 +245,7 @@ class DirectSession:
             rows.append(Thinking(timestamp=now, content=reply.thinking))
         rows.append(AssistantMessage(timestamp=now, content=reply.text))
         if reply.cut_short is not None:
-            text = f"The reply ends early: {reply.cut_short}."
+            text = f"The reply ends early: {shown(reply.cut_short, turn.endpoint)}."
             rows.append(TranscriptNotice(timestamp=now, content=text))
         for row in rows:
             turn.sink.event(RowProduced(message=row))
@@ -255,11 +255,3 @@ class DirectSession:
                 given=reply.usage.given,
                 made=reply.usage.made,
             )
-
-
-def _without(text: str, endpoint: ResolvedEndpoint) -> str:
-    """Return a provider's words without the secrets it was sent, which some repeat."""
-    for secret in (endpoint.api_key, *endpoint.headers.values()):
-        if secret and len(secret) >= 4:
-            text = text.replace(secret, "[secret]")
-    return text

@@ -6,16 +6,20 @@ own end: there is no part of a reply.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from attrs import define, field, frozen
 
 from garcon.contract.catalogs import Protocol as Speech
 from garcon.contract.catalogs import ThinkingMode
-from garcon.contract.limits import MIB
+from garcon.contract.decoding import decode, must_be_few
+from garcon.contract.limits import KIB, MIB
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.version import VERSION
 from garcon.runtime.agents.direct_events import ServerEvent
@@ -27,6 +31,8 @@ REPLY = 8 * MIB
 """The most that a reply's text may have in UTF-8, and its thinking."""
 EVENT = 16 * MIB
 """The most that one event of an answer may have: room for a whole reply, escaped."""
+_ERROR_READ = 16 * KIB
+"""Characters of a provider's own words that are looked at."""
 _ERROR_CHARACTERS = 1_000
 
 _EXTRA = ("authorization", "x-api-key", "host", "content-length", "content-type", "accept")
@@ -120,7 +126,7 @@ class Pieces:
 
     _limit: int = REPLY
     _size: int = 0
-    _pieces: list[str] = field(factory=list)
+    _text: StringIO = field(factory=StringIO)
 
     def add(self, text: object) -> None:
         """Append what a delta holds, if it is text.  Raises `ProviderFailed` over the limit."""
@@ -129,16 +135,16 @@ class Pieces:
         self._size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         if self._size > self._limit:
             raise ProviderFailed(f"The reply is longer than {self._limit} bytes.")
-        self._pieces.append(text)
+        self._text.write(text)
 
     def __bool__(self) -> bool:
-        return bool(self._pieces)
+        return self._size > 0
 
     def joined(self) -> str:
         """Return the text.  Halves of a character that came in two pieces are one; halves that stay
         alone become replacement characters.
         """
-        text = "".join(self._pieces)
+        text = self._text.getvalue()
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -169,27 +175,39 @@ def decoded(data: bytes, kind: type[T]) -> T:
     """
     try:
         try:
-            return msgspec.json.decode(data, type=kind)
+            return decode(data, kind)
         except msgspec.ValidationError:
             raise
         except (msgspec.DecodeError, UnicodeDecodeError):
+            must_be_few(data)
             return msgspec.convert(json.loads(data.decode("utf-8", "replace")), kind)
-    except (msgspec.ValidationError, ValueError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise ProviderFailed("The provider's answer could not be understood.") from None
 
 
 def error_text(error: Any) -> str:
-    """Return what a provider says is wrong, from any of the shapes in use, on one line."""
+    """Return the beginning of what a provider says is wrong, from any of the shapes in use, on one
+    line.  It may hold what the provider was sent, and is longer than what is shown: `shown`.
+    """
     found = error
     for _ in range(3):
         if not isinstance(found, dict):
             break
         found = found.get("error") or found.get("message") or found.get("detail") or ""
     text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-    text = " ".join(text.encode("utf-8", "replace").decode("utf-8", "replace").split())
-    if len(text) > _ERROR_CHARACTERS:
-        text = text[:_ERROR_CHARACTERS] + "…"
-    return text
+    text = text[:_ERROR_READ].encode("utf-8", "replace").decode("utf-8", "replace")
+    return " ".join(text.split())
+
+
+def shown(text: str, endpoint: ResolvedEndpoint) -> str:
+    """Return a provider's words as they may be shown: without the secrets it was sent, which some
+    repeat, in whatever form, and cut only then, so that no part of one is left at the end.
+    """
+    for secret in (endpoint.api_key, *endpoint.headers.values()):
+        if secret and len(secret) >= 4:
+            for form in (secret, json.dumps(secret)[1:-1], html.escape(secret), quote(secret, "")):
+                text = text.replace(form, "[secret]")
+    return text if len(text) <= _ERROR_CHARACTERS else text[:_ERROR_CHARACTERS] + "…"
 
 
 def reported(error: Any) -> ProviderFailed:

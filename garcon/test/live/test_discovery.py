@@ -20,6 +20,7 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request, Site
 from zope.interface import implementer
 
+from garcon.contract.decoding import PARTS
 from garcon.contract.providers import Discovered, DiscoverModels
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
@@ -174,8 +175,9 @@ class DiscoveryTests(TestCase):
         return body
 
     async def test_what_is_no_list(self) -> None:
-        """Neither text nor other JSON."""
-        for body in (b"<html>", b"[1", b'{"error": "x"}', b"\xff"):
+        """Neither text nor other JSON, nor what would take seconds to read."""
+        many = b'{"data": [' + b"{}," * PARTS + b'{"id": "m"}]}'
+        for body in (b"<html>", b"[1", b'{"error": "x"}', b"\xff", many):
             self.endpoint.answer = partial(self.say, body)
             await self.assert_fails("no list of models")
 

@@ -7,13 +7,17 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
+from twisted.web.http_headers import Headers
 
 from garcon.contract import operations
+from garcon.contract.decoding import PARTS
 from garcon.controller.handlers import Reply
+from garcon.controller.http.door import parse_body
 from garcon.controller.principals import Principal
 from garcon.errors import GarconError
 from garcon.local.descriptors import proof
 from garcon.test.controller.http.cast import INSTANCE, PATH, DoorCase, Response
+from garcon.web.exchange import Incoming
 
 
 class RoutingTests(DoorCase):
@@ -272,6 +276,19 @@ class JsonTests(DoorCase):
             response = self.body_of("application/json", body)
             self.assert_error(response, 400, "VALIDATION_FAILED", False)
             self.assertEqual(response.json["error"], "Malformed JSON")
+
+    def test_json_of_very_many_parts(self) -> None:
+        """It would take seconds to read, and is answered as broken."""
+        headers = Headers({"Content-Type": ["application/json"]})
+        for parts in (PARTS, PARTS + 1):
+            # The object and the list in it are two.
+            body = b'{"ui":[' + b"[]," * (parts - 3) + b"[]]}"
+            incoming = Incoming("PUT", PATH, (), headers, len(body), "", False, body=body)
+            if parts == PARTS:
+                self.assertEqual(len(parse_body(incoming)["ui"]), PARTS - 2)
+                continue
+            error = self.assertRaises(GarconError, parse_body, incoming)
+            self.assertEqual((error.status, error.text), (400, "Malformed JSON"))
 
     def test_json_that_is_no_object(self) -> None:
         """No operation takes one."""

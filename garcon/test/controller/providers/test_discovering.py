@@ -10,6 +10,7 @@ from garcon.contract import operations
 from garcon.contract.providers import Discovered, DiscoverModels, EndpointModel
 from garcon.contract.rpc import DISCOVER_MODELS
 from garcon.controller.principals import LOCAL_PRINCIPAL
+from garcon.controller.providers.store import PROFILES_FILE
 from garcon.controller.providers.templates import HOME_PAGE
 from garcon.test.controller.providers.cast import (
     KEY,
@@ -198,6 +199,26 @@ class StoredKeyTests(DiscoveryCase):
         self.assertEqual(self.wanted(WORKER, apiProviderId=self.profile).api_key, KEY)
         self.asked(operations.UNASSIGN_PROVIDER, executorId="local", apiProviderId=self.profile)
         self.assertEqual(self.wanted(apiProviderId=self.profile).api_key, KEY)
+
+    def test_headers_that_are_stored_go_where_the_key_may_go(self) -> None:
+        """Also beside a key that is typed, as one of them may be as secret."""
+        file = self.on_disk(PROFILES_FILE)
+        file["apiProviders"][0]["endpoints"][0]["headers"] = {"X-Secret": "of-the-profile"}
+        file["apiProviders"][0]["templateId"] = "openrouter"
+        self.put(PROFILES_FILE, file)
+        self.store = self.make_store()
+        self.open()
+        self.begin_process()
+        typed = {"apiProviderId": self.profile, "apiKey": "typed"}
+        self.assertEqual(self.wanted(**typed).headers["X-Secret"], "of-the-profile")
+        self.assertEqual(self.wanted(**typed, baseUrl="https://other.example").headers, {})
+        unassigned = self.wanted(WORKER, **typed)
+        self.assertEqual(unassigned.api_key, "typed")
+        self.assertNotIn("X-Secret", unassigned.headers)
+        self.assertEqual(unassigned.headers["X-OpenRouter-Title"], "Garcon")
+        pair = {"executorId": WORKER, "apiProviderId": self.profile}
+        self.asked(operations.ASSIGN_PROVIDER, **pair)
+        self.assertIn("X-Secret", self.wanted(WORKER, **typed).headers)
 
 
 class TestTests(DiscoveryCase):

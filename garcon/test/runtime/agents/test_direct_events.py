@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -75,6 +76,18 @@ class EventStreamTests(SynchronousTestCase):
         stream.feed(b"x" * 100)
         with self.assertRaises(LimitExceeded):
             stream.feed(b"x")
+
+    def test_an_event_in_very_many_lines_takes_no_more_than_its_size(self) -> None:
+        """Of two bytes each, or none."""
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        for line, size in ((b"data:xy\n", 300_000), (b"data\n", 100_000)):
+            stream = EventStream(2_000_000)
+            before = tracemalloc.get_traced_memory()[0]
+            for _ in range(100):
+                stream.feed(line * 1_000)
+            self.assertLess(tracemalloc.get_traced_memory()[0] - before, 2 * size)
+            self.assertEqual(len(stream.feed(b"\n")[0].data), size - 1)
 
     def test_the_size_is_that_of_one_event(self) -> None:
         """However many there are, and however many comments keep the connection alive."""

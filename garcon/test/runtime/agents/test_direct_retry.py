@@ -41,7 +41,12 @@ class PatienceTests(SynchronousTestCase):
 
     def test_what_is_neither_number_nor_date_asks_for_nothing(self) -> None:
         """Nor does a date without a zone."""
-        for text in (None, "", "soon", "-1", "1.2.3", "Fri, 02 Jan 2026 03:04:15 -0000", "\u0667"):
+        for text in (
+            *(None, "", "soon", "-1", "1.2.3", "\u0667"),
+            "Fri, 02 Jan 2026 03:04:15 -0000",
+            "Fri, 02 Jan 2026 03:04:15 +" + "9" * 20,
+            "Fri, 02 Jan 2026 03:04:15 +9999",
+        ):
             self.assertIsNone(asked_for(text, NOW), text)
 
     def test_what_will_not_pass_is_not_tried_again(self) -> None:
@@ -70,12 +75,6 @@ class RefusedTests(SynchronousTestCase):
             (302, b"", "HTTP status 302 (redirects are not followed)."),
         ):
             self.assertIn(text, refused(status, body).text)
-
-    def test_a_long_text_is_cut(self) -> None:
-        """A thousand characters are kept."""
-        for length, end in ((1_000, "x"), (1_001, "…")):
-            text = refused(400, b'{"error": "' + b"x" * length + b'"}').text
-            self.assertTrue(text.endswith("x" * 999 + end) or text.endswith("x" * 1_000 + end))
 
     def test_which_statuses_may_pass(self) -> None:
         """Timeouts, too many requests, and every fault of the server."""

@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import html
+import json
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 from twisted.internet.defer import Deferred
@@ -25,7 +28,7 @@ from garcon.runtime.agents import direct_session
 from garcon.runtime.agents.direct_http import DRAIN, DRAIN_TIME, ERROR_BODY, HEAD
 from garcon.runtime.agents.direct_session import REPLY_TIME, STEER_BYTES, STEERS
 from garcon.runtime.interfaces import IAgentSession
-from garcon.test.runtime.agents.direct_cast import CHAT, KEY, RESPONSES
+from garcon.test.runtime.agents.direct_cast import CHAT, KEY, RESPONSES, sse
 from garcon.test.runtime.agents.direct_shell import Connection, DirectCase
 from garcon.testing.agent_runs import RecordingSink
 from garcon.testing.models.script import Text, Think, said
@@ -233,6 +236,23 @@ class LaunchTests(DirectCase):
         self.assertTrue(waiting.called)
 
 
+class StoppedEarlyTests(DirectCase):
+    """A server that may give any reason for its model's end."""
+
+    case = RESPONSES
+
+    def test_why_a_model_stopped_is_shown_as_an_error_is(self) -> None:
+        """Cut, on one line, and without the key, whatever a server says."""
+        sink = self.begin()
+        why = f"tired\nof {KEY} " + "x" * 2_000
+        delta = {"type": "response.output_text.delta", "delta": "half"}
+        response = {"incomplete_details": {"reason": why}}
+        self.connected().whole(sse(delta, {"type": "response.incomplete", "response": response}))
+        (notice,) = sink.rows(TranscriptNotice)
+        self.assertIn("tired of [secret] xxx", notice.content)
+        self.assertLess(len(notice.content), 1_100)
+
+
 class FailureTests(DirectCase):
     """Turns that fail: what they say, and that nothing is left of them (chats.md 5.1.5, 5.7.3)."""
 
@@ -309,6 +329,32 @@ class FailureTests(DirectCase):
         self.assertIn("bad key", text)
         self.assertNotIn(KEY, text)
         self.assertNotIn("also-secret", text)
+
+    def test_a_long_text_is_cut_and_no_part_of_the_key_with_it(self) -> None:
+        """A thousand characters are kept, of which none is the key's, wherever it stands."""
+        for length, end in ((1_000, "x"), (1_001, "…")):
+            sink = self.begin()
+            # What the text begins with counts too.
+            said = length - len("The provider answered with HTTP status 400: ")
+            self.connected().whole(b'{"error": "%s"}' % (b"x" * said), "400 Bad Request")
+            self.assertTrue(self.failure_of(sink).endswith("x" + end))
+        for place in range(900, 1_000, 7):
+            sink = self.begin()
+            self.connected().whole(
+                b'{"error": "%s%s"}' % (b"x" * place, KEY.encode()), "400 Bad Request"
+            )
+            self.assertNotIn(KEY[:4], self.failure_of(sink))
+
+    def test_the_key_is_in_no_failure_in_another_form(self) -> None:
+        """As JSON, a page or an address has to write it."""
+        key = 'sk-"a<b\\c/d'
+        self.credentials.endpoint = self.case.endpoint(api_key=key)
+        for form in (json.dumps(key)[1:-1], html.escape(key), quote(key, "")):
+            sink = self.begin()
+            self.connected().whole(
+                json.dumps({"error": f"bad key {form}"}).encode(), "401 Unauthorized"
+            )
+            self.assertIn("bad key [secret]", self.failure_of(sink))
 
     def test_a_key_that_http_cannot_carry_fails_without_showing_it(self) -> None:
         """Nothing is connected for it."""

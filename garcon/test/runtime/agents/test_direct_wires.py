@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.catalogs import THINKING_MODES, ThinkingMode
+from garcon.contract.decoding import PARTS
 from garcon.contract.messages import Image
 from garcon.contract.providers import Capabilities
 from garcon.contract.runs import HistoryMessage
@@ -19,6 +21,7 @@ from garcon.runtime.agents.direct_wire import (
     FILTERED,
     REPLY,
     ModelRequest,
+    Pieces,
     ProviderFailed,
 )
 from garcon.test.runtime.agents.direct_cast import (
@@ -350,6 +353,30 @@ class ReplyTests(SynchronousTestCase):
             begun = case.stream(said("some text"))[:-3]
             for end in errors:
                 self.assert_failed(case, "too busy", *begun, end)
+
+    def test_an_event_of_very_many_parts_is_no_reply(self) -> None:
+        """It would take seconds to read; in whichever member they are."""
+        many = b"[]," * PARTS + b"[]"
+        for case, events in (
+            (CHAT, (b'{"choices":[%s]}', b'{"choices":[{"delta":{"content":[%s]}}]}')),
+            (RESPONSES, (b'{"type":"response.completed","response":{"output":[%s]}}',)),
+            (ANTHROPIC, (b'{"type":"content_block_delta","delta":{"text":[%s]}}', b'{"x":[%s]}')),
+        ):
+            for event in events:
+                for broken in (b"", b"\xff"):
+                    self.assert_failed(
+                        case, "could not be understood", b"data: " + event % many + broken + b"\n\n"
+                    )
+
+    def test_a_reply_in_very_many_pieces_takes_no_more_than_its_size(self) -> None:
+        """A server may send its text letter by letter."""
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        pieces, before = Pieces(), tracemalloc.get_traced_memory()[0]
+        for n in range(1_000_000):
+            pieces.add(f"{n % 100:02}")
+        self.assertLess(tracemalloc.get_traced_memory()[0] - before, 12_000_000)
+        self.assertEqual(len(pieces.joined()), 2_000_000)
 
     def test_garbage_is_no_reply(self) -> None:
         """Whatever it is made of."""
