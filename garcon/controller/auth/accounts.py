@@ -83,6 +83,8 @@ class Accounts:
         self._revoked: set[str] = set()
         """Tokens that were given back, until the file knows it too."""
         self._username: str | None = None
+        self._complaint = ""
+        """What was last said of a file that cannot be used."""
         self._changing = DeferredLock()
         self._attempts = {
             operations.AUTH_REGISTER.route.key: Attempts(),
@@ -251,8 +253,11 @@ class Accounts:
         try:
             account, is_new = self._file.read()
         except AccountUnreadable as error:
-            # Its text names a path, and whoever asks need not be known.
-            self._log.error("{reason}", reason=error.text)
+            # Its text names a path, and whoever asks need not be known: it is said once, however
+            # often somebody asks.
+            if error.text != self._complaint:
+                self._complaint = error.text
+                self._log.error("{reason}", reason=error.text)
             self._adopt(None)
             raise GarconError(
                 "INTERNAL_ERROR",
@@ -261,6 +266,7 @@ class Accounts:
                 retryable=True,
             ) from None
         if is_new:
+            self._complaint = ""
             self._adopt(account)
         return account
 

@@ -42,6 +42,23 @@ class AttemptTests(SynchronousTestCase):
         self.take(11, 0.0)
         self.assertEqual(self.take(10, 0.0, "b"), [True] * 10)
 
+    def test_a_network_of_one_client_is_one_address(self) -> None:
+        """64 bits of IPv6 in whatever form; the next network is another one, as is each address of
+        IPv4.
+        """
+        for n in range(10):
+            self.assertEqual(self.take(1, 0.0, f"2001:db8:0:7:{n:x}::{n:x}"), [True])
+        for address in ("2001:db8:0:7::", "2001:DB8:0:7:ffff:ffff:ffff:ffff"):
+            self.assertEqual(self.take(1, 0.0, address), [False])
+        for address in (
+            "2001:db8:0:8::",
+            "2001:db8:0:6::1",
+            "10.0.0.1",
+            "10.0.0.2",
+            "::ffff:1.2.3.4",
+        ):
+            self.assertEqual(self.take(10, 0.0, address), [True] * 10)
+
     def test_as_many_addresses_as_fit_and_one_more(self) -> None:
         """The one that was quiet for longest is forgotten."""
         self.attempts = Attempts(calls=1, addresses=3)

@@ -7,6 +7,9 @@ import os
 import stat
 from typing import Any
 
+from twisted.logger import ILogObserver, LogEvent, eventAsText, globalLogPublisher
+from zope.interface import provider
+
 from garcon.controller.auth.tokens import hash_of
 from garcon.controller.http.identity import Identities
 from garcon.controller.principals import LOCAL_PRINCIPAL
@@ -202,6 +205,28 @@ class FileTests(AccountsCase):
         self.file.symlink_to("other")
         with self.assertRaisesRegex(StartupError, "auth.json"):
             self.compose().load()
+
+    def test_a_file_that_is_damaged_meanwhile_is_told_of_once(self) -> None:
+        """However often somebody asks, who need not be known; and again when it was whole."""
+        told: list[str] = []
+
+        @provider(ILogObserver)
+        def keep(event: LogEvent) -> None:
+            told.append(eventAsText(event, includeTimestamp=False))
+
+        globalLogPublisher.addObserver(keep)
+        self.addCleanup(globalLogPublisher.removeObserver, keep)
+        self.set_up()
+        good = self.file.read_bytes()
+        for round_ in (1, 2):
+            self.file.write_bytes(b"{")
+            for _ in range(5):
+                response = self.ask("GET", f"{PATH}/auth/status", {"Authorization": ""})
+                self.assert_error(response, 500, "INTERNAL_ERROR", True)
+                self.assertNotIn(b"auth.json", response.body)
+            self.assertEqual(len([text for text in told if "is damaged" in text]), round_)
+            self.file.write_bytes(good)
+            self.assertEqual(self.log_in().status, 200)
 
 
 class DisabledTests(AccountsCase):
