@@ -26,8 +26,10 @@ from garcon.web.request import BoundedRequest, render_answer
 if TYPE_CHECKING:
     from garcon.web.site import BoundedSite
 
-_LINGER_BYTES = 8 * 1024 * 1024
-"""At most this much of a refused body is swallowed; a sender of more sees a reset."""
+LINGER_BYTES = 64 * 1024 * 1024
+"""At most this much of a refused body is swallowed; a sender of more sees a reset.  It is more than
+the usual bound of a body, so that whoever sends a little too much is told so.
+"""
 
 _BAD_REQUEST = text_answer(400, "Bad Request")
 _TOO_SLOW = text_answer(408, "Request Timeout")
@@ -301,7 +303,7 @@ class BoundedChannel(HTTPChannel):
     def _swallow(self, size: int) -> None:
         self._lingered += size
         length = self._body_length
-        if self._lingered > _LINGER_BYTES or (length is not None and self._lingered >= length):
+        if self._lingered > LINGER_BYTES or (length is not None and self._lingered >= length):
             self.loseConnection()
 
 

@@ -160,6 +160,19 @@ class ControlTests(ForeignCase):
         reply = self.client.ask("POST", "/chats/start", body, headers=fence)
         self.assertEqual(self.ended(reply.json)[0], "completed")
 
+    def test_a_body_that_is_too_large(self) -> None:
+        """Is answered with a bare 413, which its sender gets to see; the largest one is read (1.1;
+        server.md F.8).
+        """
+        largest = 52_428_800
+        said = {"Content-Type": "application/json"}
+        body = b'{"x": "' + b"x" * (largest - 9) + b'"}'
+        self.assertEqual(len(body), largest)
+        reply = self.client.raw("POST", f"{API}/chats/stop", body, said)
+        self.assertEqual((reply.status, reply.json["errorCode"]), INVALID[:2])
+        reply = self.client.raw("POST", f"{API}/chats/stop", body + b" ", said)
+        self.assertEqual((reply.status, reply.body), (413, b""))
+
     def test_large_answers_are_compressed(self) -> None:
         """By what the client prefers, ours first where it prefers nothing; `br` is not spoken
         (F.8; chats.md 1.1).

@@ -18,7 +18,8 @@ from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET, Request
 from zope.interface import implementer
 
-from garcon.web.channel import BoundedChannel
+from garcon.contract.limits import MIB
+from garcon.web.channel import LINGER_BYTES, BoundedChannel
 from garcon.web.exchange import (
     Admission,
     DoorLimits,
@@ -341,6 +342,15 @@ class BodyLimitTests(DoorCase):
         self.post(11, body=b"x" * 5)
         self.assertFalse(self.transport.disconnecting)
         self.channel.dataReceived(b"x" * 6)
+        self.assertTrue(self.transport.disconnecting)
+
+    def test_a_refused_sender_may_not_go_on_for_ever(self) -> None:
+        """So many bytes are swallowed; with one more the connection ends."""
+        self.post(LINGER_BYTES + 2, body=b"")
+        for _ in range(LINGER_BYTES // MIB):
+            self.channel.dataReceived(bytes(MIB))
+        self.assertFalse(self.transport.disconnecting)
+        self.channel.dataReceived(b"x")
         self.assertTrue(self.transport.disconnecting)
 
     def test_a_refused_sender_is_not_waited_for_long(self) -> None:
