@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import msgspec
-from attrs import define
 from msgspec import UNSET
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.error import (
@@ -21,16 +20,14 @@ from twisted.internet.error import (
     ConnectionClosed,
     DNSLookupError,
 )
-from twisted.internet.interfaces import IProtocolFactory, IReactorTime, IStreamClientEndpoint
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
-from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
-from twisted.web.client import URI, Agent, HTTPConnectionPool, ResponseDone, ResponseFailed
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone, ResponseFailed
 from twisted.web.http import PotentialDataLoss
 from twisted.web.http_headers import Headers
 from twisted.web.iweb import IAgentEndpointFactory, IResponse
-from zope.interface import implementer
 
 from garcon.contract.decoding import decode
 from garcon.contract.limits import KIB, MIB
@@ -38,6 +35,7 @@ from garcon.contract.providers import Discovered, DiscoverModels, EndpointModel
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import model_lists
+from garcon.runtime.connections import Connection, OwnedEndpoints
 from garcon.runtime.model_lists import NotAList
 
 CALL_TIME = 10.0
@@ -100,7 +98,7 @@ class ModelDiscovery:
         after: str | None = None
         for _ in range(model_lists.PAGES):
             ask = model_lists.ask(wanted, after)
-            call = _Call(self._reactor, self._endpoints, self._body, self._head)
+            call = _Call(self._reactor, self._clock, self._endpoints, self._body, self._head)
             d = Deferred.fromCoroutine(call.get(ask.url, ask.headers))
             expires = self._clock.seconds() + CALL_TIME
             try:
@@ -109,8 +107,7 @@ class ModelDiscovery:
                 if self._clock.seconds() < expires:
                     raise
                 # However the call fails when it is cancelled.
-                text = f"The endpoint did not answer within {CALL_TIME:g} seconds."
-                raise Unanswered(text) from None
+                raise _too_late() from None
             finally:
                 call.drop()
             try:
@@ -124,33 +121,44 @@ class ModelDiscovery:
         return found
 
 
-@implementer(IAgentEndpointFactory)
 class _Call:
     """One call, redirections included, and the connections it has."""
 
     _log = Logger()
 
     def __init__(
-        self, reactor: Any, endpoints: IAgentEndpointFactory, body: int, head: int
+        self,
+        reactor: Any,
+        clock: IReactorTime,
+        endpoints: IAgentEndpointFactory,
+        body: int,
+        head: int,
     ) -> None:
-        self.body, self.head = body, head
+        self._body = body
+        self._left = head
+        """What may still come; the body's share only when its head is complete."""
+        ours = OwnedEndpoints(self, endpoints, clock, CALL_TIME, _too_late)
         pool = HTTPConnectionPool(reactor, persistent=False)
-        self._agent = Agent.usingEndpointFactory(reactor, self, pool)
-        self._endpoints = endpoints
-        self._connections: list[_Connection] = []
-        self.is_flooded = False
+        self._agent = Agent.usingEndpointFactory(reactor, ours, pool)
+        self._connections: set[Connection] = set()
 
-    def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
-        """Return an endpoint whose connections this call knows."""
-        return _Endpoint(self, self._endpoints.endpointForURI(uri))
+    def connected(self, connection: Connection) -> None:
+        """There is a new connection."""
+        self._connections.add(connection)
 
-    def connected(self, connection: _Connection) -> None:
-        self._connections.append(connection)
+    def disconnected(self, connection: Connection) -> None:
+        """One is gone."""
+        self._connections.discard(connection)
+
+    def lets_in(self, size: int) -> bool:
+        """Whether what came is still within what an answer may have, head and all."""
+        self._left -= size
+        return self._left >= 0
 
     def drop(self) -> None:
         """Have no connection any more, whatever the peer would like to say."""
-        for connection in self._connections:
-            connection.drop()
+        for connection in list(self._connections):
+            connection.loseConnection()
 
     async def get(self, url: str, headers: Mapping[str, str]) -> bytes:
         """Return what a URL leads to, at its own origin."""
@@ -161,6 +169,7 @@ class _Call:
                     why = _WORDS.get(response.code)
                     said = "" if why is None else f": {why}"
                     raise Unanswered(f"The endpoint answered with status {response.code}{said}.")
+                self._left += self._body
                 return await self._collect(response)
             url = _elsewhere(url, response.headers)
         raise Unanswered("The endpoint redirects without an end.")
@@ -169,7 +178,7 @@ class _Call:
         fields = Headers({name: [value] for name, value in headers.items()})
         try:
             response: IResponse = await self._agent.request(b"GET", url.encode("ascii"), fields)
-        except CancelledError:
+        except (CancelledError, Unanswered):
             raise
         except GarconError as error:
             # Of a proxy or a certificate, in words for a person.
@@ -186,7 +195,7 @@ class _Call:
         return response
 
     async def _collect(self, response: IResponse) -> bytes:
-        body = _Body(self.body)
+        body = _Body(self._body)
         response.deliverBody(body)
         try:
             return await body.whole
@@ -194,57 +203,7 @@ class _Call:
             raise self._cut_short() from None
 
     def _cut_short(self) -> Unanswered:
-        return _too_large() if self.is_flooded else Unanswered("The connection was cut short.")
-
-
-@implementer(IStreamClientEndpoint)
-@define(eq=False)
-class _Endpoint:
-    _call: _Call
-    _way: IStreamClientEndpoint
-
-    def connect(self, factory: IProtocolFactory) -> Deferred[Any]:
-        wrapping: Any = _Connections(self._call, factory)
-        connecting: Deferred[Any] = self._way.connect(wrapping)
-        # Twisted's client asks the protocol that it made, not what is around it.
-        return connecting.addCallback(lambda made: made.wrappedProtocol)
-
-
-class _Connections(WrappingFactory[Any]):
-    noisy = False
-
-    def __init__(self, call: _Call, factory: IProtocolFactory) -> None:
-        super().__init__(factory)
-        self.call = call
-
-    def buildProtocol(self, address: Any) -> _Connection:
-        return _Connection(self, self.wrappedFactory.buildProtocol(address), self.call)
-
-
-class _Connection(ProtocolWrapper):
-    """Counts what comes, head and all, and can be dropped at once."""
-
-    def __init__(self, factory: WrappingFactory[Any], inner: Any, call: _Call) -> None:
-        super().__init__(factory, inner)
-        self._call = call
-        self._left = call.body + call.head
-
-    def connectionMade(self) -> None:
-        self._call.connected(self)
-        super().connectionMade()
-
-    def dataReceived(self, data: bytes) -> None:
-        self._left -= len(data)
-        if self._left < 0:
-            self._call.is_flooded = True
-            self.drop()
-        else:
-            super().dataReceived(data)
-
-    def drop(self) -> None:
-        transport: Any = self.transport
-        if transport is not None:
-            transport.abortConnection()
+        return _too_large() if self._left < 0 else Unanswered("The connection was cut short.")
 
 
 def _elsewhere(url: str, headers: Headers) -> str:
@@ -263,6 +222,10 @@ def _elsewhere(url: str, headers: Headers) -> str:
     if not location or not same or not target.isascii() or "@" in there.netloc:
         raise Unanswered("The endpoint redirects to another place, which is not followed.")
     return target
+
+
+def _too_late() -> Unanswered:
+    return Unanswered(f"The endpoint did not answer within {CALL_TIME:g} seconds.")
 
 
 def _too_large() -> Unanswered:

@@ -38,7 +38,6 @@ from zope.interface import implementer
 from garcon.contract.limits import KIB, MIB
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError, LimitExceeded
-from garcon.runtime.agents.direct_connections import Connection, OwnedEndpoints, within
 from garcon.runtime.agents.direct_events import EventStream
 from garcon.runtime.agents.direct_wire import (
     EVENT,
@@ -49,6 +48,7 @@ from garcon.runtime.agents.direct_wire import (
     refused,
     unstreamed,
 )
+from garcon.runtime.connections import Connection, OwnedEndpoints, within
 
 HEAD = 256 * KIB
 """What may come before an answer's head is complete: nobody sends as much."""
@@ -97,7 +97,8 @@ class ModelClient:
         self._pool.maxPersistentPerHost = 1
         self._pool.cachedConnectionTimeout = CACHED_TIME
         self._pool.retryAutomatically = False
-        ours = OwnedEndpoints(self, endpoints, self._clock, self._deadlines.connect)
+        seconds = self._deadlines.connect
+        ours = OwnedEndpoints(self, endpoints, self._clock, seconds, _unreachable)
         self._agent = Agent.usingEndpointFactory(reactor, ours, self._pool)
         self._connections: set[Connection] = set()
         self._all_gone: Waiters[None] = Waiters()
@@ -317,6 +318,10 @@ class _Body:
 
     def stopProducing(self) -> None:
         """Nothing is left to stop."""
+
+
+def _unreachable() -> ProviderFailed:
+    return ProviderFailed("The provider could not be reached in time.", is_temporary=True)
 
 
 def _header(response: IResponse, name: str) -> str | None:

@@ -256,8 +256,8 @@ class DiscoveryTests(TestCase):
         return NOT_DONE_YET
 
     async def test_a_head_without_an_end(self) -> None:
-        """Is bounded too."""
-        self.discovery = self.over(body=1_000, head=1_000)
+        """Is bounded by itself: the share of the body is not for it."""
+        self.discovery = self.over(body=BODY, head=1_000)
 
         def flood(request: Request) -> int:
             transport: Any = request.transport

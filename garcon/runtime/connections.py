@@ -1,11 +1,12 @@
-"""Connections to providers as one session owns them: known of, dropped instead of ended, bounded in
-what they bring before an answer has begun, and made within a deadline.
+"""Connections to providers as one client owns them: known of, dropped instead of ended, bounded in
+what they bring, and made within a deadline.
 
-They know nothing of HTTP; whose client speaks it is `direct_http.py`.
+They know nothing of HTTP; their owners speak it (`agents/direct_http.py`, `discovery.py`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from attrs import field, frozen
@@ -23,8 +24,6 @@ from twisted.python.failure import Failure
 from twisted.web.client import URI
 from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
-
-from garcon.runtime.agents.direct_wire import ProviderFailed
 
 T = TypeVar("T")
 
@@ -108,12 +107,15 @@ class _Connections(WrappingFactory):
 @implementer(IAgentEndpointFactory)
 @frozen
 class OwnedEndpoints:
-    """The endpoints that this client was given, with its own connections and deadline."""
+    """The endpoints that this client was given, with its own connections and deadline: one that is
+    not made within `seconds` fails with what `late` makes.
+    """
 
     client: Owner = field(repr=False)
     _inner: IAgentEndpointFactory = field(repr=False)
     clock: IReactorTime
     seconds: float
+    late: Callable[[], Exception]
 
     def endpointForURI(self, uri: URI) -> IStreamClientEndpoint:
         """See `IAgentEndpointFactory`."""
@@ -131,7 +133,7 @@ class _Endpoint:
         return Deferred.fromCoroutine(self._connect(factory))
 
     async def _connect(self, factory: IProtocolFactory) -> Any:
-        late = ProviderFailed("The provider could not be reached in time.", is_temporary=True)
-        reaching: Deferred[Any] = self._inner.connect(_Connections(self._of.client, factory))
-        made = await within(reaching, self._of.clock, self._of.seconds, late)
+        owned = self._of
+        reaching: Deferred[Any] = self._inner.connect(_Connections(owned.client, factory))
+        made = await within(reaching, owned.clock, owned.seconds, owned.late())
         return made.wrappedProtocol
