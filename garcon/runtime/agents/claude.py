@@ -50,6 +50,10 @@ THINKING_SETTING = {
         {"value": "off", "label": "Off", "labelKey": "disabled"},
     ],
 }
+PATIENCE = 3.0
+"""How long its answer to the handshake is waited for.  What is sent then is read all the same: by
+one that is slow, and by a program in its place that has no handshake.
+"""
 _FLAGS = (
     "--print",
     *("--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
@@ -112,7 +116,7 @@ class ClaudeAgent:
             return ClaudeConversation()
 
         # SIGINT ends it together with the command it runs; SIGTERM would leave that behind.
-        return AgentSession(self._reactor, environment, "INT", invoke, converse)
+        return AgentSession(self._reactor, environment, "INT", invoke, converse, PATIENCE)
 
 
 def invocation(program: str, launch: Launch, resume: str | None) -> Invocation:

@@ -2,8 +2,8 @@
 
 A turn is over with the first result after its line was taken up (the line comes back then), or,
 where it never was, with the state ``idle`` after a result: the agent may also run turns of its own,
-for what went on in the background. Whether a turn failed is told by ``is_error``; ``subtype`` says
-``success`` either way.
+for what went on in the background. A program that tells neither ends its turn with the result.
+Whether a turn failed is told by ``is_error``; ``subtype`` says ``success`` either way.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class ClaudeConversation:
 
     _launch: Launch | None = None
     _ready: bool = False
+    _tells: bool = False
+    """Whether it says which line it takes up, or what it does: programs that stand in for Claude
+    Code need not, and then a result is the end of the turn that runs.
+    """
     _line_id: str = ""
     _taken_up: bool = False
     _result: dict[str, Any] | None = None
@@ -167,6 +171,8 @@ class ClaudeConversation:
                 return self._control_requested(message, stamp)
             case "control_cancel_request":
                 return self._cancelled(str(message.get("request_id")))
+        if message.get("isReplay") or message.get("subtype") == "session_state_changed":
+            self._tells = True
         if self._launch is None or message.get("parent_tool_use_id"):
             return []  # between turns, or a subagent's: its own call shows what it found
         match message.get("type"):
@@ -328,7 +334,7 @@ class ClaudeConversation:
     def _resulted(self, message: dict[str, Any], stamp: Stamp) -> list[Output]:
         outputs = self._named(message)
         self._result = message
-        if self._taken_up or self._interrupting:
+        if self._taken_up or self._interrupting or not self._tells:
             outputs.extend(self._close(stamp))
         return outputs
 

@@ -77,7 +77,10 @@ class Ending:
 
 @implementer(IAgentSession)
 class AgentSession:
-    """One chat's agent: `invoke` says how to start a process, `converse` makes its conversation."""
+    """One chat's agent: `invoke` says how to start a process, `converse` makes its conversation.
+
+    After `patience` seconds a process counts as ready that has not said so; None waits for ever.
+    """
 
     _log = Logger()
 
@@ -88,6 +91,7 @@ class AgentSession:
         polite: Literal["INT", "TERM"],
         invoke: Callable[[Launch, str | None], Invocation],
         converse: Callable[[Launch, str | None], Conversation],
+        patience: float | None = None,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
@@ -95,6 +99,7 @@ class AgentSession:
         self._polite = polite
         self._invoke = invoke
         self._converse = converse
+        self._patience = patience
         self._member: Member | None = None
         self._endings: set[Ending] = set()
         self._sink: IRunSink | None = None
@@ -213,13 +218,24 @@ class AgentSession:
             waiting = member.waiting.wait()
             self._take(member, member.conversation.open())
             if not member.ready and member.refusal is None:
-                await waiting
+                await self._readiness(member, waiting)
             if member.refusal is not None:
                 raise launch_failed(member.refusal)
         except BaseException:
             await self._end(member, at_once=True).wait()
             raise
         return member
+
+    async def _readiness(self, member: Member, waiting: Deferred[None]) -> None:
+        if self._patience is None:
+            await waiting
+            return
+        enough = self._clock.callLater(self._patience, self._take, member, [Ready()])
+        try:
+            await waiting
+        finally:
+            if enough.active():
+                enough.cancel()
 
     def _end(self, member: Member, *, at_once: bool) -> Ending:
         """Begin the end of a process, once; a second call waits for the same end, but hurries it
@@ -272,6 +288,10 @@ class AgentSession:
                     if (d := self._steers.pop(message_id, None)) is not None:
                         d.callback(steered)
                 case Refused(text):
+                    if member.ready:
+                        # Its turn began before it had said so.
+                        self._finish(member, f"did not start: {text}")
+                        self._end(member, at_once=True)
                     member.refusal = text
                     member.waiting.fire(None)
 

@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.request import Request, urlopen
@@ -209,7 +209,14 @@ class Stage:
         folder.mkdir()
         return folder
 
-    def launch(self, config: Path, *options: str, port: int = 0, accounts: bool = False) -> Service:
+    def launch(
+        self,
+        config: Path,
+        *options: str,
+        port: int = 0,
+        accounts: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> Service:
         """Start a controller as harnesses do; it is not waited for."""
         home = self.fleet.root / "home"
         argv = [str(self.program), "--port", str(port), "--bind-address", "127.0.0.1"]
@@ -227,6 +234,7 @@ class Stage:
                 "TMPDIR": str(self.fleet.root / "tmp"),
                 "PATH": "/usr/local/bin:/usr/bin:/bin",
                 "NO_COLOR": "1",
+                **(environment or {}),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -253,6 +261,7 @@ class Actor:
     stage: Stage
     config: Path
     options: Sequence[str]
+    environment: Mapping[str, str] = field(factory=dict)
     service: Service = field(init=False)
     client: ForeignClient = field(init=False)
     providers: list[Provider] = field(init=False)
@@ -266,7 +275,9 @@ class Actor:
 
     def open(self, port: int = 0) -> None:
         """Start it, or its successor."""
-        self.service = self.stage.start(self.config, *self.options, port=port)
+        self.service = self.stage.start(
+            self.config, *self.options, port=port, environment=self.environment
+        )
         self.client = ForeignClient(self.service.url)
 
     @property
@@ -280,6 +291,8 @@ class ForeignCase(SynchronousTestCase):
     """Tests that share one controller; each has a socket of its own from beginning to end."""
 
     options: ClassVar[Sequence[str]] = ("--workspace", "black-box")
+    environment: ClassVar[Mapping[str, str]] = {}
+    """What the controller gets besides the little that every harness gives."""
     _actor: ClassVar[tuple[type, Actor] | None] = None
 
     def setUp(self) -> None:
@@ -297,7 +310,10 @@ class ForeignCase(SynchronousTestCase):
             if known is not None:
                 ForeignCase._actor = None
                 self.assertEqual(known[1].service.stop(), 0)
-            known = type(self), Actor(self.stage, self.stage.folder(), self.options)
+            known = (
+                type(self),
+                Actor(self.stage, self.stage.folder(), self.options, self.environment),
+            )
             ForeignCase._actor = known
         return known[1]
 

@@ -169,6 +169,7 @@ class ClaudeCase(SynchronousTestCase):
 class Ends(ClaudeCase):
     def test_result_before_the_line_was_taken_up_is_another_turns(self) -> None:
         """The agent may run turns of its own; ours ends with the result after our line."""
+        self.hear("system", subtype="session_state_changed", state="running")
         self.result()
         self.assertNotIn("finished", self.taken.story())
         self.take_up()
@@ -182,6 +183,14 @@ class Ends(ClaudeCase):
         self.result()
         self.hear("system", subtype="session_state_changed", state="idle")
         self.assertEqual(self.taken.story()[-1], "finished")
+
+    def test_a_program_that_tells_nothing_ends_its_turn_with_its_result(self) -> None:
+        """Neither the line comes back nor a state is told, in this turn and in the next one."""
+        for _ in range(2):
+            self.hear("system", subtype="init", session_id="s")
+            self.result()
+            self.assertEqual(self.taken.story()[-1], "finished")
+            self.prompt(agent_session_id="s")
 
     def test_is_error_decides(self) -> None:
         """`subtype` says success for failures too."""
