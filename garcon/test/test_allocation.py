@@ -1,7 +1,8 @@
-"""That large blocks are kept, where the C library can do so."""
+"""That large blocks are kept, where the C library can do so, and when the collector works."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from unittest import SkipTest
 from twisted.trial.unittest import SynchronousTestCase
 
 import garcon
-from garcon.allocation import keep_freed_memory
+from garcon.allocation import keep_freed_memory, keep_what_is_there, uncollected
 
 _FAULTS = """
 import resource, sys
@@ -52,3 +53,31 @@ class AllocationTests(SynchronousTestCase):
         """What the environment tells the C library is not told otherwise."""
         for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
             self.assertFalse(keep_freed_memory({name: "131072"}))
+
+
+class CollectorTests(SynchronousTestCase):
+    """The interpreter's collector of cycles."""
+
+    def test_it_rests_while_much_is_made(self) -> None:
+        """And works again afterwards, whatever came of it; one that was off stays off."""
+        with uncollected():
+            self.assertFalse(gc.isenabled())
+        self.assertTrue(gc.isenabled())
+        with self.assertRaises(ZeroDivisionError), uncollected():
+            raise ZeroDivisionError
+        self.assertTrue(gc.isenabled())
+        gc.disable()
+        try:
+            with uncollected():
+                self.assertFalse(gc.isenabled())
+            self.assertFalse(gc.isenabled())
+        finally:
+            gc.enable()
+
+    def test_it_is_spared_what_is_there(self) -> None:
+        """What was made before is not looked at any more."""
+        before = gc.get_freeze_count()
+        self.addCleanup(gc.unfreeze)
+        kept = [[number] for number in range(1_000)]
+        keep_what_is_there()
+        self.assertGreaterEqual(gc.get_freeze_count() - before, len(kept))
