@@ -1,8 +1,8 @@
 """The cast of the compatibility tests: a controller as other people's harnesses start it, pretend
 providers for its three direct agents, and clients that share nothing with us.
 
-One controller serves all tests of a class; what has to be there for all of them is made once and
-ended with the process.
+One controller serves all tests that want it alike, over its restarts; what has to be there for all
+of them is made once and ended with the process.
 """
 
 from __future__ import annotations
@@ -288,12 +288,14 @@ class Actor:
 
 
 class ForeignCase(SynchronousTestCase):
-    """Tests that share one controller; each has a socket of its own from beginning to end."""
+    """Tests that share one controller; each has a socket of its own from beginning to end, and
+    leaves no chat behind.
+    """
 
     options: ClassVar[Sequence[str]] = ("--workspace", "black-box")
     environment: ClassVar[Mapping[str, str]] = {}
     """What the controller gets besides the little that every harness gives."""
-    _actor: ClassVar[tuple[type, Actor] | None] = None
+    _actor: ClassVar[Actor | None] = None
 
     def setUp(self) -> None:
         self.stage = Stage.get()
@@ -305,17 +307,16 @@ class ForeignCase(SynchronousTestCase):
         self.addCleanup(self._end)
 
     def _shared(self) -> Actor:
+        """Return the controller, which whoever wants the same one shares."""
+        wanted = tuple(self.options), dict(self.environment)
         known = ForeignCase._actor
-        if known is None or known[0] is not type(self):
+        if known is None or (tuple(known.options), dict(known.environment)) != wanted:
+            ForeignCase._actor = None
             if known is not None:
-                ForeignCase._actor = None
-                self.assertEqual(known[1].service.stop(), 0)
-            known = (
-                type(self),
-                Actor(self.stage, self.stage.folder(), self.options, self.environment),
-            )
+                self.assertEqual(known.service.stop(), 0)
+            known = Actor(self.stage, self.stage.folder(), *wanted)
             ForeignCase._actor = known
-        return known[1]
+        return known
 
     def _end(self) -> None:
         """Leave no turn behind; whatever the test was about, its requests were right."""

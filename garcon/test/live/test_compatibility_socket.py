@@ -235,6 +235,7 @@ class SocketTests(ForeignCase):
         moved = {"chatId": chat_id, "projectPath": str(folder)}
         self.client.do("PATCH", "/chats/project-path", moved)
         self.client.do("PUT", "/app/settings", {"ui": {"pinnedInsertPosition": "bottom"}})
+        self.client.do("PUT", "/app/settings", {"ui": {"pinnedInsertPosition": None}})
         self.client.do("DELETE", "/chats", {"chatId": chat_id})
         heard: list[Any] = []
         for socket in (self.socket, other):
@@ -254,6 +255,7 @@ class SocketTests(ForeignCase):
             (refresh, "archive-toggled"),
             (refresh, "tags-updated"),
             ("chat-project-path-updated", None),
+            ("settings-changed", None),
             ("settings-changed", None),
             ("chat-session-deleted", None),
         ]
