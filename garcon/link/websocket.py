@@ -37,7 +37,7 @@ from garcon.contract.limits import KIB, PENDING_SOCKETS
 from garcon.link.admission import Admission
 from garcon.link.causes import Cause
 from garcon.link.framing import RECORD, begins, framed, unframed
-from garcon.link.pace import Pace, pace_of
+from garcon.link.paced import PacedWire
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import ITicket, IWire, IWireUser
 from garcon.sockets import write_now
@@ -61,43 +61,23 @@ def warn_without_nvx() -> None:
         )
 
 
-class _Quiet:
-    """What Autobahn logs to on a lane; the link says itself what matters."""
-
-    def _nothing(self, *args: object, **more: object) -> None:
-        pass
-
-    trace = debug = info = warn = error = critical = failure = _nothing
-
-
 @implementer(IPushProducer)
-class _LaneProtocol:
+class _LaneProtocol(PacedWire):
     """What both ends add to Autobahn's protocol.  Mixed in before it."""
 
-    log = _Quiet()
     user: Any
     close_time: float
-    factory: Any
-    transport: Any
-    state: Any
-    STATE_OPEN: Any
     STATE_CONNECTING: Any
     data: bytes
 
     is_writable = True
     _given = 0
-    _pace: Pace
     _begun = b""
     """What is still to be taken: a record's message whose end has not come yet, or whatever is left
     when this turn's share is over.
     """
-    _waits = False
-    """Whether it is for a later turn."""
-    _is_held = False
-    _reads = True
     _is_open = False
     _masks = False
-    _is_over = False
     _lost: Failure | None = None
     _abort_timer: IDelayedCall | None = None
 
@@ -114,20 +94,6 @@ class _LaneProtocol:
             self._given += len(record)
             write_now(self.transport, framed(record, self._masks))
 
-    def hold_reading(self, is_held: bool) -> None:
-        """See `IWire`."""
-        self._is_held = is_held
-        self._read_or_not()
-
-    def _read_or_not(self) -> None:
-        reads = not (self._is_held or self._waits)
-        if reads is not self._reads and not self._is_over:
-            self._reads = reads
-            if reads:
-                self.transport.resumeProducing()
-            else:
-                self.transport.pauseProducing()
-
     def close(self) -> None:
         """See `IWire`."""
         if self._is_over or self._abort_timer is not None:
@@ -137,11 +103,6 @@ class _LaneProtocol:
             return
         self._abort_timer = self.factory.reactor.callLater(self.close_time, self._close_too_long)
         self.sendClose(1000)  # type: ignore[attr-defined]  # Autobahn's
-
-    def abort(self) -> None:
-        """See `IWire`."""
-        if not self._is_over and self.transport is not None:
-            self.transport.abortConnection()
 
     def _close_too_long(self) -> None:
         self._abort_timer = None
@@ -162,23 +123,14 @@ class _LaneProtocol:
             self._given = 0
             self.user.wire_writable()
 
-    def stopProducing(self) -> None:
-        """The connection's end is told by `onClose`."""
-
     # -- Autobahn --
 
     def onOpen(self) -> None:
         """The upgrade is done."""
         self._is_open = True
         self._masks = not self.factory.isServer
-        # Autobahn 26.10.2 looks for its own option before it has one, and swallows the error; with
-        # Nagle's algorithm the end of a large message waits for a delayed acknowledgement.
-        self.transport.setTcpNoDelay(True)
         self.transport.bufferSize = _BITE
-        self._pace = pace_of(self.factory.reactor)
-        # On a server the HTTP channel is still the transport's producer.
-        self.transport.unregisterProducer()
-        self.transport.registerProducer(self, True)
+        self._take_over()
         self.user.wire_opened(self)
 
     def dataReceived(self, data: bytes) -> None:
@@ -221,8 +173,7 @@ class _LaneProtocol:
             record, at = found
             self.user.record_received(record)
             if now() - began >= share and at < len(data):
-                self._waits = True
-                self._pace.later(self._take_rest)
+                self._wait_for_turn()
                 self._read_or_not()
                 break
         self._pace.spent(now() - began)
@@ -234,34 +185,31 @@ class _LaneProtocol:
             return b""
         return data[at:]
 
+    def _is_owed(self) -> bool:
+        # Records that came whole; what Autobahn has is nothing that a lane sends.
+        return bool(self._begun) and not self.data
+
     def _take_rest(self) -> None:
         self._waits = False
         self.dataReceived(b"")
         self._read_or_not()
 
-    def sendData(self, data: bytes, sync: bool = False, chopsize: int | None = None) -> None:
-        """Write; likewise without the words."""
-        self.transport.write(data)
-
     def onMessageEnd(self) -> None:
         """A whole WebSocket message came.  Autobahn's own method also makes Deferreds for
         listeners.
         """
-        parts, self.message_data = self.message_data, None  # type: ignore[has-type]
-        if self.failedByMe:  # type: ignore[attr-defined]  # Autobahn's
+        record = self._taken()
+        if self.failedByMe:
             return
         if not self.message_is_binary:  # type: ignore[attr-defined]  # Autobahn's
             self.abort()
             return
-        self.user.record_received(parts[0] if len(parts) == 1 else b"".join(parts))
+        self.user.record_received(record)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Take what has come, and remember for `onClose` why nothing more does."""
-        while self._waits:
-            self._pace.forget(self._take_rest)
-            self._take_rest()
         self._lost = reason
-        super().connectionLost(reason)  # type: ignore[misc]  # Autobahn's
+        super().connectionLost(reason)
 
     def onClose(self, was_clean: bool, code: int | None, reason: str | None) -> None:
         """The connection is gone, or never became a WebSocket."""
@@ -275,7 +223,7 @@ class _LaneProtocol:
         self.user.wire_closed(kind, text)
 
     def _why(self) -> tuple[Cause, str]:
-        if self.failedByMe:  # type: ignore[attr-defined]  # Autobahn's
+        if self.failedByMe:
             return Cause.PROTOCOL_ERROR, "the other side broke the WebSocket protocol"
         if self._lost is None or self._lost.check(ConnectionDone):
             return Cause.SOCKET_CLOSED, "the connection was closed"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from attrs import define, field
 from autobahn.twisted.websocket import WebSocketServerFactory
@@ -15,6 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.link.framing import framed
 from garcon.link.pace import SHARE, Pace, pace_of
+from garcon.link.paced import ENDING
 from garcon.link.settings import LinkSettings
 from garcon.link.websocket import _OPTIONS, LaneServerProtocol
 from garcon.link.wire import IWire
@@ -270,3 +273,49 @@ class Reading(SynchronousTestCase):
         self.assertEqual(self.socket.value(), b"")
         self.assertEqual(self.turn(), [b"0"])
         self.assertEqual(self.socket.value()[:1], b"\x8a")
+
+    def slowly(self, ping: bytes) -> None:
+        """Take as long for a ping as it says, in shares."""
+        self.user.taken.append(ping)
+        self.clock.rightNow += float(ping) * SHARE
+
+    def test_autobahns_frames_take_their_turns_too(self) -> None:
+        """Whoever sends them need not have proven anything yet; what comes behind them waits, in
+        order, and so does reading.
+        """
+        lane: Any = self.lane
+        lane.onPing = self.slowly
+        pings = b"".join(b"\x89\x83" + bytes(4) + one for one in (b"1.0", b"0.5", b"0.6"))
+        self.lane.dataReceived(pings)
+        self.come(b"0.1")
+        self.assertEqual(self.user.taken, [b"1.0"])
+        self.assertEqual(self.socket.producerState, "paused")
+        taken: list[bytes] = []
+        for _ in range(6):
+            taken += self.turn()
+        self.assertEqual(taken, [b"0.5", b"0.6", b"0.1"])
+        self.assertEqual(self.socket.producerState, "producing")
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_autobahns_frames_hold_up_no_end(self) -> None:
+        """As many are taken when the connection is lost as take no longer than is let."""
+        lane: Any = self.lane
+        lane.onPing = self.slowly
+        many = int(ENDING / SHARE)
+        self.lane.dataReceived((b"\x89\x81" + bytes(4) + b"1") * (many + 10))
+        self.lane.connectionLost(Failure(ConnectionDone()))
+        self.assertIn(len(self.user.taken), (many + 1, many + 2))
+        self.assertTrue(self.user.is_over)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_record_in_very_many_pieces_takes_no_more_than_its_size(self) -> None:
+        """Also in pieces that hold nothing, of which there may be any number."""
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        self.lane.dataReceived(b"\x02\x80" + bytes(4))
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            self.lane.dataReceived((b"\x00\x80" + bytes(4)) * 1_000)
+        self.assertLess(tracemalloc.get_traced_memory()[0] - before, 100_000)
+        self.lane.dataReceived(b"\x80\x81" + bytes(4) + b"0")
+        self.assertEqual(self.user.taken, [b"0"])
