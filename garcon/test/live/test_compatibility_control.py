@@ -10,6 +10,7 @@ from typing import Any
 from garcon.test.live.foreign import INVALID, KEY, ForeignCase
 from garcon.testing.foreign_client import API
 from garcon.testing.foreign_rules import check, iso, positive, text
+from garcon.testing.websocket_client import WebSocketClient
 
 PREAMBLE: dict[str, Any] = {
     "enabled": True,
@@ -138,6 +139,26 @@ class ControlTests(ForeignCase):
         gone = {"expectedRevision": revision + 1, "id": kept["id"]}
         snapshot = change("DELETE", "", gone)["snapshot"]
         self.assertEqual((snapshot["revision"], snapshot["preambles"]), (revision + 2, []))
+
+    def test_older_sockets_hear_nothing_new(self) -> None:
+        """Of executors only those are told that say they know of them (decisions.md 14)."""
+        newer = WebSocketClient.open(
+            self.actor.service.url, protocols=["garcon-v1", "garcon-v2"], deflate=None
+        )
+        self.addCleanup(newer.close)
+        older = self.open_socket(protocols=["garcon-v1"])
+        sent = {"Content-Type": "application/json"}
+        body = {"label": "w", "direction": "executor-connects", "noTls": True}
+        made = self.client.raw("POST", f"{API}/executors", encoded(body), sent)
+        self.assertEqual(made.status, 200, made.body)
+        kind = json.loads(newer.message())["type"]
+        self.assertTrue(kind.startswith("executor"), kind)
+        executor_id = made.json["id"]
+        gone = self.client.raw("DELETE", f"{API}/executors/{executor_id}")
+        self.assertEqual(gone.status, 200, gone.body)
+        for socket in (self.socket, older):
+            socket.ping()
+            self.assertEqual({one["type"] for one in socket.messages}, {"ws-pong"})
 
     def test_whom_one_speaks_to(self) -> None:
         """The context names the process; a request meant for another one does not run (B.9)."""
