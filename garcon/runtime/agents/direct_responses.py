@@ -153,10 +153,12 @@ class ResponseReader:
             self._thought.add((found.output_index, found.summary_index), found.delta)
         elif kind == "error":
             raise reported(found.error or found.message)
-        elif kind in _ENDS and found.response is not None:
-            if kind == "response.failed" or found.response.error:
-                raise reported(found.response.error)
-            self._end = found.response
+        elif kind in _ENDS:
+            # Some servers end a stream without saying everything again.
+            end = found.response or _Response()
+            if kind == "response.failed" or end.error:
+                raise reported(end.error)
+            self._end = end
             return True
         return False
 

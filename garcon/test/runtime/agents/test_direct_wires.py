@@ -480,6 +480,13 @@ class DialectTests(SynchronousTestCase):
         end = {"type": "response.completed", "response": {"output": items, "error": None}}
         self.assertEqual(RESPONSES.read(sse(end)).text, "one\n\ntwo")
 
+    def test_responses_may_end_with_no_more_than_the_word(self) -> None:
+        """What was said by then is the reply; a failure is one without a reason."""
+        said = {"type": "response.output_text.delta", "delta": "all"}
+        self.assertEqual(RESPONSES.read(sse(said, {"type": "response.completed"})).text, "all")
+        with self.assertRaises(ProviderFailed):
+            RESPONSES.read(sse(said, {"type": "response.failed"}))
+
     def test_responses_part_their_sections(self) -> None:
         """Messages, and parts of a summary, have a blank line between them."""
         events: list[dict[str, Any]] = [
