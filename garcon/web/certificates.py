@@ -45,15 +45,6 @@ def server_identity(certificate_path: str, key_path: str) -> CertificateOptions:
     return options
 
 
-def has_names(certificate_path: str) -> bool:
-    """Whether a certificate names its hosts where clients look (a subject alternative name)."""
-    try:
-        _chain(certificate_path)[0].extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    except x509.ExtensionNotFound:
-        return False
-    return True
-
-
 def _chain(path: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(_content(path))

@@ -103,10 +103,6 @@ class ProviderStore:
             self._log.debug("API providers are not available yet: {why}", why=error.text)
         return self._assignments.held is not None
 
-    @property
-    def is_at_rest(self) -> bool:
-        return not self._working
-
     @returns_deferred
     async def settled(self) -> None:
         """Fire when every change that was begun has ended."""
