@@ -27,6 +27,11 @@ from garcon.errors import GarconError
 VERSION = 1
 DISCOVERY_KINDS: tuple[str, ...] = get_args(DiscoveryKind)
 _ID = re.compile(r"[a-z][a-z0-9_-]{1,63}")
+_EPOCH = "1970-01-01T00:00:00.000Z"
+_UNSAID = {"revision": 1, "createdAt": _EPOCH, "updatedAt": _EPOCH}
+"""What a row is read with that an older program wrote without it: with its key it would be lost
+otherwise, at the next write.
+"""
 
 
 class StoredEndpoint(Struct, frozen=True, rename="camel", kw_only=True):
@@ -189,7 +194,7 @@ def _profile(row: Any, taken: set[str]) -> Profile | None:
     if not endpoints:
         return None
     try:
-        profile = msgspec.convert({**row, "endpoints": []}, Profile)
+        profile = msgspec.convert({**_UNSAID, **row, "endpoints": []}, Profile)
     except msgspec.ValidationError:
         return None
     label = profile.label.strip()

@@ -116,6 +116,39 @@ class StartTests(ForeignCase):
             _, found = discover(config, name)
             self.assertEqual(found["workspaceDir"], str(config / "workspace-real"))
 
+    def test_files_of_others_are_in_nobodys_way(self) -> None:
+        """A workspace in which another program kept its own, and its profiles without what came
+        later.
+        """
+        config = self.stage.folder()
+        workspace = config / "workspace-old"
+        ledger = workspace / "transcript-ledgers" / "1700000000000000" / "ledger.sqlite"
+        ledger.parent.mkdir(parents=True)
+        ledger.write_bytes(b"garbage")
+        (workspace / "chats.json").write_text('{"version": 5, "sessions": {"1": {}}}')
+        (workspace / "project-settings.json").write_text('{"pinnedChatIds": ["1"]}')
+        (workspace / "workspace-version.json").write_text('{"version": 5}')
+        (workspace / ".garcon-workspace.lock").write_text("4711")
+        endpoint = {
+            "id": "old_openai",
+            "protocol": "openai-compatible",
+            "baseUrl": "https://models.example/v1",
+            "apiKey": "sk-old-key-0123",
+            "defaultModel": "m",
+        }
+        rows = [{"id": "old", "label": "Old", "endpoints": [endpoint]}]
+        profiles = config / "api-providers.json"
+        profiles.write_text(json.dumps({"version": 1, "apiProviders": rows}))
+        profiles.chmod(0o600)
+        service = self.stage.start(config, "--workspace", "old")
+        self.addCleanup(service.kill)
+        client = ForeignClient(service.url)
+        self.assertEqual(client.chats(), [])
+        [shown] = client.raw("GET", "/api/v1/api-providers").json["providers"]
+        self.assertEqual((shown["id"], shown["endpoints"][0]["hasApiKey"]), ("old", True))
+        client.do("POST", "/api-providers", self.models[0].profile())
+        self.assertIn("sk-old-key-0123", profiles.read_text())
+
     def test_a_page_of_the_browsers_client(self) -> None:
         """Where one was built, `/` has it, with the title (I, start-up)."""
         folder = self.stage.folder() / "page"

@@ -158,7 +158,10 @@ class FileTests(SynchronousTestCase):
             del endpoint[name]
         endpoint |= {"baseUrl": "https://a.example/", "modelDiscovery": "magic", "more": 1}
         row = a_row(endpoints=[endpoint], templateId="gone", more=2)
+        for name in ("revision", "createdAt", "updatedAt"):
+            del row[name]
         [profile] = self.read(row).values()
+        self.assertEqual((profile.revision, profile.created_at), (1, "1970-01-01T00:00:00.000Z"))
         self.assertIs(profile.template_id, UNSET)
         [found] = profile.endpoints
         self.assertEqual(found.base_url, "https://a.example")
