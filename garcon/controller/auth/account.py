@@ -67,15 +67,17 @@ class AccountFile:
         seen = self._state()
         if seen is not None and seen == self._seen:
             return self._account, False
-        account = None
+        content = account = None
         try:
-            account = self._parse(read_private(self.path))
+            content = read_private(self.path)
         except FileNotFoundError:
             pass
         except StartupError as error:
             raise AccountUnreadable(self.path, f"cannot be used ({error.text})") from None
         except OSError as error:
             raise AccountUnreadable(self.path, f"cannot be read ({error.strerror})") from None
+        if content is not None:
+            account = self._parse(content)
         self._seen, self._account = seen, account
         return account, True
 

@@ -199,8 +199,10 @@ class FileTests(AccountsCase):
         ):
             self.file.write_text(content)
             self.file.chmod(mode)
-            with self.assertRaisesRegex(StartupError, "auth.json"):
+            with self.assertRaises(StartupError) as caught:
                 self.compose().load()
+            self.assertIn("auth.json", caught.exception.text)
+            self.assertEqual(caught.exception.text.count("put it right"), 1)
         self.file.rename(self.folder / "other")
         self.file.symlink_to("other")
         with self.assertRaisesRegex(StartupError, "auth.json"):
