@@ -8,7 +8,7 @@ from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from garcon.contract.catalogs import AgentSettings
 from garcon.contract.ids import is_chat_id, minted_at
@@ -158,15 +158,40 @@ def encode_record(record: ChatRecord) -> tuple[bytes, int]:
     return blob, crc32(blob)
 
 
-def decode_record(chat_id: str, blob: Any, check: Any) -> tuple[ChatRecord, bool]:
+_decode = msgspec.json.Decoder(ChatRecord).decode
+_ALIKE = (
+    "executor_id",
+    "agent_id",
+    "model",
+    "api_provider_id",
+    "model_endpoint_id",
+    "model_protocol",
+    "permission_mode",
+    "thinking_mode",
+    "project_path",
+    "project_key",
+    "order_group",
+)
+"""What is the same text in many chats."""
+
+
+def decode_record(
+    chat_id: str, blob: Any, check: Any, texts: dict[str, str]
+) -> tuple[ChatRecord, bool]:
     """Return the record and whether it is damaged; an illegible one becomes a stand-in that names
     its chat only.
+
+    `texts` are those of other records: what is alike is in memory once.
     """
     try:
-        record = msgspec.json.decode(blob, type=ChatRecord)
-        return record, crc32(blob) != check or record.chat_id != chat_id
+        record = _decode(blob)
     except (msgspec.DecodeError, TypeError, ValueError):
         return _stand_in(chat_id), True
+    for name in _ALIKE:
+        text = getattr(record, name)
+        if text is not None:
+            structs.force_setattr(record, name, texts.setdefault(text, text))
+    return record, crc32(blob) != check or record.chat_id != chat_id
 
 
 def _stand_in(chat_id: str) -> ChatRecord:

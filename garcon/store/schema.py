@@ -75,6 +75,8 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._db = connection
+        self.bytes_read = 0
+        """Bytes of rows that were read."""
         self._views: dict[str, int] = {}
         """The numbers of views that were asked for."""
         self._ends: dict[int, int] = {}
@@ -134,11 +136,12 @@ class Tables:
                 "SELECT chat_id, view_id, view FROM views WHERE is_current"
             )
         }
-        found = []
+        found: list[StoredChat] = []
+        texts: dict[str, str] = {}
         for chat_id, blob, check, at, text in self._db.execute(
             "SELECT chat_id, record, check_value, last_activity_at, last_message FROM chats"
         ).fetchall():
-            record, damaged = decode_record(chat_id, blob, check)
+            record, damaged = decode_record(chat_id, blob, check, texts)
             view_id, view = views.get(chat_id, (None, None))
             found.append(
                 StoredChat(
@@ -183,6 +186,7 @@ class Tables:
             rows.append(row)
             expected += 1
             size += len(row.payload)
+            self.bytes_read += len(row.payload)
             if most_bytes is not None and size > most_bytes:
                 return rows
         if expected != last + 1:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +34,10 @@ T = TypeVar("T")
 
 _BUSY_SECONDS = 5.0
 _COMMIT_WRITES = 1_024
+_READS, _READ_BYTES = 32, 262_144
+"""Reads that are done together, and after how many bytes of rows no more: whoever asked is answered
+in one step.
+"""
 _LOG_PAGES = 4_096
 """How long the log may become before it is folded in: pages that many inputs change are then
 written once for all of them.
@@ -63,6 +68,8 @@ class SqliteStore:
         self._tables: Tables | None = None
         self._chats: list[StoredChat] | None = None
         """Read when the file was judged, for the first who asks: a process reads its chats once."""
+        self._asked: deque[tuple[Callable[[Tables], Any], Deferred[Any]]] = deque()
+        self._reading = False
         self._queued: list[_Write] = []
         self._committing = False
         self._closing = False
@@ -174,7 +181,24 @@ class SqliteStore:
         tables = self._tables
         if self._closing or tables is None:
             return fail(NotStored("it is not open"))
-        return self._in_thread(lambda: read(tables))
+        d: Deferred[T] = Deferred()
+        self._asked.append((read, d))
+        if not self._reading:
+            self._read_next()
+        return d
+
+    def _read_next(self) -> None:
+        self._reading = True
+        self._in_thread(self._read_some).addCallback(self._have_read)
+
+    def _have_read(self, found: list[tuple[Deferred[Any], Any]]) -> None:
+        self._reading = False
+        if self._asked:
+            self._read_next()
+        for d, result in found:
+            # A failure calls the errbacks.  Who has given up has his answer already.
+            if not d.called:
+                d.callback(result)
 
     def _in_thread(self, work: Callable[[], T]) -> Deferred[T]:
         d: Deferred[Any] = deferToThreadPool(self._reactor, self._pool, work)
@@ -232,6 +256,20 @@ class SqliteStore:
             f"the store {self._path} is unreadable ({error}); it was set aside as {kept},"
             " and the next start begins with an empty one"
         )
+
+    def _read_some(self) -> list[tuple[Deferred[Any], Any]]:
+        """Do what waits, as much as may be done together."""
+        assert self._tables is not None
+        tables = self._tables
+        enough = tables.bytes_read + _READ_BYTES
+        found: list[tuple[Deferred[Any], Any]] = []
+        while self._asked and len(found) < _READS and tables.bytes_read < enough:
+            read, d = self._asked.popleft()
+            try:
+                found.append((d, read(tables)))
+            except Exception:
+                found.append((d, Failure()))
+        return found
 
     def _commit(self, writes: list[Sequence[Change]]) -> list[NotStored | Damaged | None]:
         assert self._connection is not None and self._tables is not None

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.ids import minted_at
 from garcon.errors import StartupError
 from garcon.store.interfaces import Damaged, NotStored
-from garcon.store.records import AppendRows, PutChat, PutSetting, PutView, RemoveChat
+from garcon.store.records import AppendRows, Change, PutChat, PutSetting, PutView, RemoveChat
 from garcon.store.schema import SCHEMA_VERSION, Tables
 from garcon.store.sqlite import SqliteStore
 from garcon.test.store.test_stores import CHAT, OTHER, record, row
@@ -187,6 +187,14 @@ class FileTests(SynchronousTestCase):
         left = self.successResultOf(self.store.load())
         self.assertEqual([chat.record.chat_id for chat in left], [CHAT])
 
+    def test_what_is_alike_in_many_chats_is_in_memory_once(self) -> None:
+        """Ten thousand chats of one project do not name it ten thousand times."""
+        self.fill()
+        one, other = (chat.record for chat in self.successResultOf(self.store.load()))
+        self.assertEqual(one.project_path, other.project_path)
+        self.assertIs(one.project_path, other.project_path)
+        self.assertIs(one.permission_mode, other.permission_mode)
+
     def test_a_place_without_a_directory_is_refused(self) -> None:
         """One line for the operator."""
         store = SqliteStore(f"{self.path}/nowhere/x", InlineReactor(), InlinePool())
@@ -209,8 +217,8 @@ class Counting(SqliteStore):
         return super()._prepare(connection)
 
 
-class SharedCommitTests(SynchronousTestCase):
-    """Writes that come while a commit runs share the next one."""
+class HeldStoreCase(SynchronousTestCase):
+    """A store that does its work when the test says."""
 
     def setUp(self) -> None:
         self.pool = InlinePool()
@@ -223,6 +231,83 @@ class SharedCommitTests(SynchronousTestCase):
         while len(self.pool):
             self.pool.run_next()
         self.successResultOf(self.store.close())
+
+
+class SharedReadTests(HeldStoreCase):
+    """Reads that wait are done together: a hop to the thread and back costs more than most."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.pool.held = False
+        rows = tuple(row(n, f"row {n}") for n in range(1, 41))
+        changes: list[Change] = [PutChat(record()), PutView(CHAT, "v1"), AppendRows("v1", rows)]
+        self.successResultOf(self.store.write(changes))
+        self.pool.held = True
+
+    def test_they_share_a_hop(self) -> None:
+        """Thirty-two of them do, and one more waits for the next: commits wait for them, and
+        whoever asked is answered in one step.
+        """
+        reads = [self.store.read_rows("v1", n, n) for n in range(1, 34)]
+        self.assertEqual(len(self.pool), 1)
+        self.pool.run_next()
+        for n, d in enumerate(reads[:32], 1):
+            self.assertEqual([one.ordinal for one in self.successResultOf(d)], [n])
+        self.assertNoResult(reads[32])
+        self.pool.run_next()
+        self.assertEqual([one.ordinal for one in self.successResultOf(reads[32])], [33])
+        self.assertEqual(len(self.pool), 0)
+
+    def test_few_of_them_are_large(self) -> None:
+        """Once the rows of some hold a quarter of a MiB the others wait."""
+        self.pool.held = False
+        half = "x" * (131_072 - len(row(1, "").payload))
+        rows = (row(41, half[:-1]), row(42, half), row(43, half))
+        self.successResultOf(self.store.write([AppendRows("v1", rows)]))
+        self.pool.held = True
+        for ordinals, together in (((41, 42, 1, 2), 3), ((42, 43, 1, 2), 2)):
+            reads = [self.store.read_rows("v1", n, n) for n in ordinals]
+            self.pool.run_next()
+            self.assertEqual([d.called for d in reads].count(True), together)
+            while len(self.pool):
+                self.pool.run_next()
+            for d in reads:
+                self.successResultOf(d)
+
+    def test_one_that_fails_leaves_the_others_alone(self) -> None:
+        """Each is answered for itself."""
+        good, bad = self.store.read_rows("v1", 1, 1), self.store.read_rows("v1", 40, 41)
+        missing, last = self.store.read_rows("nowhere", 1, 1), self.store.find_message("v1", "x")
+        self.pool.run_next()
+        self.assertEqual(len(self.successResultOf(good)), 1)
+        self.failureResultOf(bad, Damaged)
+        self.failureResultOf(missing, NotStored)
+        self.assertIsNone(self.successResultOf(last))
+
+    def test_giving_up_leaves_the_others_alone(self) -> None:
+        """Its answer goes nowhere."""
+        given_up, other = (self.store.read_rows("v1", 1, 1) for _ in range(2))
+        given_up.cancel()
+        self.failureResultOf(given_up)
+        self.pool.run_next()
+        self.assertEqual(len(self.successResultOf(other)), 1)
+
+    def test_a_commit_comes_in_between(self) -> None:
+        """In the order in which both were begun."""
+        first = self.store.read_rows("v1", 1, 1)
+        write = self.store.write([AppendRows("v1", (row(41),))])
+        self.pool.run_next()
+        self.successResultOf(first)
+        after = self.store.read_rows("v1", 41, 41)
+        self.pool.run_next()
+        self.successResultOf(write)
+        self.assertNoResult(after)
+        self.pool.run_next()
+        self.assertEqual(len(self.successResultOf(after)), 1)
+
+
+class SharedCommitTests(HeldStoreCase):
+    """Writes that come while a commit runs share the next one."""
 
     def test_a_write_fires_only_when_durable(self) -> None:
         """Nothing is said before the commit has been made."""
