@@ -170,7 +170,7 @@ class Settings:
 
     async def _kept(self, apply: Callable[[Saved], Saved]) -> None:
         try:
-            await self._keep(apply)
+            await self._lanes.run(KEY, lambda: self._change(apply))
         except GarconError as error:
             self._log.warn("a recent choice was not kept: {why}", why=error.text)
 
@@ -179,9 +179,13 @@ class Settings:
         return self._lanes.run(KEY, lambda: self._apply(apply))
 
     async def _apply(self, apply: Callable[[Saved], Saved]) -> SettingsSnapshot:
+        return await self._change(apply) or await self.snapshot()
+
+    async def _change(self, apply: Callable[[Saved], Saved]) -> SettingsSnapshot | None:
+        """Return what there is now, or None where nothing was changed."""
         changed = apply(self._saved)
         if changed is self._saved:
-            return await self.snapshot()
+            return None
         text = msgspec.json.encode(changed).decode()
         await self._store.write([PutSetting(KEY, text)])
         self._saved = changed
