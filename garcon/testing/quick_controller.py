@@ -1,11 +1,15 @@
 """A controller as it is, on loopback and without accounts, but with `QuickAgent` only:
 ``python -m garcon.testing.quick_controller --config-dir D --workspace-dir D --project-base-dir D``.
+
+Where ``QUICK_FLUSH_MS`` is set, each commit takes so many milliseconds more, as it does on a disk
+whose cache forgets what it holds when the power goes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 from garcon.controller.http.listener import Address
@@ -39,7 +43,18 @@ def make(options: Any, reactor: Any) -> Role:
         Lease.acquire(root.controller_lease, 3.0, "config"),
         Lease.acquire(workspace_lease(workspace_dir), 3.0, "workspace"),
     ]
-    return Role(reactor, Controller(reactor, config, lambda _: [QuickAgent(reactor)], leases))
+    controller = Controller(reactor, config, lambda _: [QuickAgent(reactor)], leases)
+    flush = float(os.environ.get("QUICK_FLUSH_MS", "0")) / 1e3
+    if flush:
+        commit = controller.store._commit
+
+        def flushed(writes: Any) -> Any:
+            outcome = commit(writes)
+            time.sleep(flush)
+            return outcome
+
+        controller.store._commit = flushed  # type: ignore[method-assign]
+    return Role(reactor, controller)
 
 
 def main(arguments: list[str]) -> int:
