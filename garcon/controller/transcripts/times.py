@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _CANONICAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 def iso(seconds: float) -> str:
     """Spell an instant given in seconds since the epoch."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    whole, thousandths = divmod(round(seconds * 1e6) // 1_000, 1_000)
+    return f"{_spelt(whole)}.{thousandths:03}Z"
+
+
+@lru_cache(16)
+def _spelt(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds")[:-6]
 
 
 def is_canonical(text: str) -> bool:

@@ -118,11 +118,17 @@ class Transcript:
     @returns_deferred
     async def unanswered(self) -> list[Candidate]:
         """Read the inputs that count as unanswered, oldest first; fails with `Damaged`."""
-        return [
-            resend.candidate(ordinal, self._input(row))
-            for ordinal in list(await self._known_unanswered())
-            for row in await self._rows(ordinal, ordinal)
-        ]
+        wanted = list(await self._known_unanswered())
+        found: list[Candidate] = []
+        while wanted:
+            first = wanted[0]
+            near = [ordinal for ordinal in wanted if ordinal < first + _CHUNK]
+            rows = await self._rows(first, near[-1])
+            found += [
+                resend.candidate(ordinal, self._input(rows[ordinal - first])) for ordinal in near
+            ]
+            del wanted[: len(near)]
+        return found
 
     @returns_deferred
     async def resend_candidates(self) -> list[ResendCandidate]:

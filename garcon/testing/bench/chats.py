@@ -32,7 +32,7 @@ from garcon.testing.quick_agent import QUICK
 CLIENTS = 32
 LIST_CLIENTS = 4
 PAGE = 100
-BURSTS = 3
+BURSTS, SETTLING = 3, 0.1
 NEW = 50_000_000
 """The number of the first chat that is made."""
 
@@ -95,16 +95,20 @@ class Served:
         query = urlencode({"chatId": chat_id(next(self._chats)), "limit": PAGE})
         return get(f"/api/v1/chats/messages?{query}")
 
-    def run(self, number: int) -> bytes:
+    def run(self, number: int, end: str = "hold") -> bytes:
         """Return a request for a turn of a chat, which goes on until it is stopped."""
         return post(
             "/api/v1/chats/run",
             {
-                **self._input(),
+                **self._input(end),
                 "chatId": chat_id(number),
                 "transcriptViewId": view_id(number),
             },
         )
+
+    def answered(self, number: int) -> bytes:
+        """Return a request for a turn that is over at once: what was said before is answered."""
+        return self.run(number, "done")
 
     def start(self, number: int) -> bytes:
         """Return a request for a new chat, whose turn goes on until the chat is deleted."""
@@ -120,10 +124,10 @@ class Served:
             },
         )
 
-    def _input(self) -> dict[str, str]:
+    def _input(self, end: str = "hold") -> dict[str, str]:
         self._next += 1
         name = f"bench-{self._next}"
-        text = f"Do number {self._next} as well, and say when it is done.\nhold"
+        text = f"Do number {self._next} as well, and say when it is done.\n{end}"
         return {"clientRequestId": name, "clientMessageId": name, "command": text}
 
     def stop(self, number: int) -> bytes:
@@ -289,6 +293,8 @@ class Bench:
             chats = range(min(controller.chats, self.requests))
             rates.append(self._all_at_once(controller, map(controller.run, chats)))
             self._all_at_once(controller, map(controller.stop, chats))
+            self._all_at_once(controller, map(controller.answered, chats))
+            time.sleep(SETTLING)
         self.samples.add(target, "accepted /s", percentile(rates, 0.5))
 
     def _all_at_once(self, controller: Served, requests: Iterator[bytes]) -> float:

@@ -7,7 +7,6 @@ from hypothesis import strategies as some
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.controller.transcripts.pages import Span, span
-from garcon.controller.transcripts.times import is_canonical, iso
 
 
 class SpanTests(SynchronousTestCase):
@@ -45,18 +44,3 @@ class SpanTests(SynchronousTestCase):
                 break
             page = span(last, limit, page.next_before)
         self.assertEqual(met, list(range(1, last + 1)))
-
-
-class InstantTests(SynchronousTestCase):
-    """How instants are spelled."""
-
-    def test_milliseconds_and_z(self) -> None:
-        """Always three decimals, always UTC."""
-        self.assertEqual(iso(0), "1970-01-01T00:00:00.000Z")
-        self.assertEqual(iso(1_767_323_045.6789), "2026-01-02T03:04:05.678Z")
-
-    def test_other_spellings_are_not_canonical(self) -> None:
-        """Only what formatting gives back is canonical."""
-        self.assertTrue(is_canonical(iso(12.5)))
-        for text in ("2026-01-02T03:04:05Z", "2026-13-02T03:04:05.678Z", "2026-01-02", ""):
-            self.assertFalse(is_canonical(text), text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from msgspec import structs
 from twisted.trial.unittest import SynchronousTestCase
@@ -150,6 +152,24 @@ class TranscriptTests(TranscriptCase):
         again = self.loaded(self.transcript.last_ordinal)
         found = self.successResultOf(again.unanswered())
         self.assertEqual([(one.ordinal, one.content) for one in found], [(2, "a")])
+
+    def test_unanswered_input_is_read_in_pieces(self) -> None:
+        """One for what lies within a hundred rows, however many inputs that are."""
+        drafts = [draft for n in range(51) for draft in (wrote(str(n)), ended("interrupted"))]
+        self.append(*drafts)
+        asked: list[tuple[int, int]] = []
+        read_rows = self.store.read_rows
+
+        def counted(view: str, first: int, last: int, most: int | None = None) -> Any:
+            asked.append((first, last))
+            return read_rows(view, first, last, most)
+
+        self.store.read_rows = counted  # type: ignore[method-assign]
+        d = self.transcript.unanswered()
+        self.assertEqual(asked, [(1, 99), (101, 101)])
+        found = self.successResultOf(d)
+        self.assertEqual([one.content for one in found], [str(n) for n in range(51)])
+        self.assertEqual([one.ordinal for one in found], list(range(1, 102, 2)))
 
     def test_damage_fences_for_good(self) -> None:
         """After damage was met, rows that are sound are not shown either."""
