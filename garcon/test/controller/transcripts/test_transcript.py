@@ -164,7 +164,7 @@ class TranscriptTests(TranscriptCase):
             asked.append((first, last))
             return read_rows(view, first, last, most)
 
-        self.store.read_rows = counted  # type: ignore[method-assign]
+        self.store.read_rows = counted  # type: ignore[assignment, method-assign]
         d = self.transcript.unanswered()
         self.assertEqual(asked, [(1, 99), (101, 101)])
         found = self.successResultOf(d)
