@@ -11,6 +11,17 @@ from zope.interface import Attribute, Interface
 
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
+from garcon.contract.files import (
+    Browsed,
+    FileContent,
+    FileSaved,
+    FileTarget,
+    IdentifiedFile,
+    ListedDirectory,
+    ProjectFiles,
+    SaveFile,
+    Tree,
+)
 from garcon.contract.providers import Discovered, DiscoverModels, ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
@@ -102,6 +113,53 @@ class IExecutorRuntime(Interface):
 
     def running() -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
+
+
+class IFiles(Interface):
+    """The files of an executor, below its project base (server.md D).
+
+    Failures are `GarconError`s with the codes of `contract.files`; a remote executor's also those
+    of its link.  What is under way in the file system cannot be stopped: who cancels is not told
+    what became of it, and a save or a new directory that had begun goes on to its end.
+    """
+
+    def tree(path: str | None) -> Deferred[Tree]:
+        """Show a directory, or the base: all names, links followed where they stay inside."""
+
+    def browse(path: str | None) -> Deferred[Browsed]:
+        """Name the directories of a directory, or of the base."""
+
+    def list(project_path: str) -> Deferred[ProjectFiles]:
+        """Name the files of a project, down to a bounded depth and number."""
+
+    def identity(target: FileTarget) -> Deferred[IdentifiedFile]:
+        """Say which regular file a relative path means."""
+
+    def revision(target: FileTarget) -> Deferred[str | None]:
+        """Return the revision of a file, None where there is none."""
+
+    def read(target: FileTarget) -> Deferred[FileContent]:
+        """Read a file whole, as it was at one moment; ``FILE_CHANGED_DURING_READ`` (409) where no
+        such moment was found.
+        """
+
+    def save(save: SaveFile) -> Deferred[FileSaved]:
+        """Write a file in place, or make it.
+
+        ``FILE_REVISION_CONFLICT`` (409): it is not as expected, nothing of ours is in it.
+        ``FILE_NO_SPACE`` (507): nor is anything then.  ``FILE_SAVE_INCOMPLETE`` (500): it holds a
+        mixture.  ``FILE_SAVE_OUTCOME_UNKNOWN`` (503): nobody confirmed in time, and nothing tries
+        again.
+        """
+
+    def create_directory(path: str | None, name: str) -> Deferred[ListedDirectory]:
+        """Make one directory in a directory, or in the base."""
+
+
+class IFileHost(Interface):
+    """What a runtime provides as well where its files are served."""
+
+    files: IFiles = Attribute("The files of this executor.")
 
 
 class IAgentAuth(Interface):
