@@ -37,6 +37,20 @@ from garcon.contract.steering import (
     SteerCapture,
     Steered,
 )
+from garcon.contract.terminals import (
+    TerminalAttached,
+    TerminalAttachment,
+    TerminalCreation,
+    TerminalDetach,
+    TerminalInfo,
+    TerminalInput,
+    TerminalRemoved,
+    TerminalRenaming,
+    TerminalResize,
+    TerminalsListed,
+    TerminalsQuery,
+    TerminalTermination,
+)
 
 
 class Lane(StrEnum):
@@ -257,6 +271,28 @@ STEER = Method("steering.steer", Steer, Steered, deadline=20.0)
 RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)
 AUTH_STATUS = Method("auth.status", AgentQuery, AuthStatuses)
 DISCOVER_MODELS = Method("apiProviders.discoverModels", DiscoverModels, Discovered, deadline=60.0)
+LIST_TERMINALS = Method(
+    "terminals.list", TerminalsQuery, TerminalsListed, continuity=Continuity.SESSION
+)
+CREATE_TERMINAL = Method(
+    "terminals.create", TerminalCreation, TerminalInfo, continuity=Continuity.SESSION
+)
+RENAME_TERMINAL = Method(
+    "terminals.rename", TerminalRenaming, TerminalInfo, continuity=Continuity.SESSION
+)
+TERMINATE_TERMINAL = Method(
+    "terminals.terminate", TerminalTermination, TerminalRemoved, continuity=Continuity.SESSION
+)
+ATTACH_TERMINAL = Method(
+    "terminals.attach", TerminalAttachment, TerminalAttached, continuity=Continuity.SESSION
+)
+TERMINAL_INPUT = Method(
+    "terminals.input", TerminalInput, Nothing, continuity=Continuity.SESSION, deadline=None
+)
+RESIZE_TERMINAL = Method(
+    "terminals.resize", TerminalResize, Nothing, continuity=Continuity.SESSION, deadline=None
+)
+DETACH_TERMINAL = Method("terminals.detach", TerminalDetach, Nothing, continuity=Continuity.SESSION)
 RESOLVE_CREDENTIAL = Method(
     "credentials.resolve",
     ResolveCredential,

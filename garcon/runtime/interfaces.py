@@ -35,6 +35,17 @@ from garcon.contract.runs import (
     RunEvent,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.contract.terminals import (
+    TerminalAttached,
+    TerminalAttachment,
+    TerminalCreation,
+    TerminalEvent,
+    TerminalInfo,
+    TerminalRenaming,
+    TerminalSize,
+    TerminalsListed,
+    TerminalTermination,
+)
 
 
 class IRunSink(Interface):
@@ -129,7 +140,7 @@ class IFiles(Interface):
     def browse(path: str | None) -> Deferred[Browsed]:
         """Name the directories of a directory, or of the base."""
 
-    def list(project_path: str) -> Deferred[ProjectFiles]:
+    def project_files(project_path: str) -> Deferred[ProjectFiles]:
         """Name the files of a project, down to a bounded depth and number."""
 
     def identity(target: FileTarget) -> Deferred[IdentifiedFile]:
@@ -146,9 +157,9 @@ class IFiles(Interface):
     def save(save: SaveFile) -> Deferred[FileSaved]:
         """Write a file in place, or make it.
 
-        ``FILE_REVISION_CONFLICT`` (409): it is not as expected, nothing of ours is in it.
-        ``FILE_NO_SPACE`` (507): nor is anything then.  ``FILE_SAVE_INCOMPLETE`` (500): it holds a
-        mixture.  ``FILE_SAVE_OUTCOME_UNKNOWN`` (503): nobody confirmed in time, and nothing tries
+        ``FILE_REVISION_CONFLICT`` (409): it is not as expected, or was moved or replaced meanwhile.
+        ``FILE_NO_SPACE`` (507): its old content is there.  ``FILE_SAVE_INCOMPLETE`` (500): it holds
+        a mixture.  ``FILE_SAVE_OUTCOME_UNKNOWN`` (503): nobody confirmed in time, and nothing tries
         again.
         """
 
@@ -169,6 +180,88 @@ class IAgentAuth(Interface):
         """Say whether it is signed in; its processes get `environment`.  Never fails but by
         cancellation, and is bounded in time.
         """
+
+
+class ITerminalSink(Interface):
+    """Where the events of one attachment go, in order.  Must not raise and must not block."""
+
+    def offer(event: TerminalEvent) -> bool:
+        """Take the next event, or return False: the same one is offered again in a moment.
+
+        Nothing comes before `ITerminals.attach` has fired, and nothing after `TerminalGone`,
+        `TerminalDetached` or `ITerminals.detach`.
+        """
+
+
+class ITerminals(Interface):
+    """The terminals of one executor (server.md C), of all its principals.
+
+    They live as long as the executor's process.  Nothing that happens to a caller, a socket or a
+    link ends a shell; `terminate` does, and the end of that process.
+
+    Failures are `GarconError`s with a code of `contract.terminals`.  A remote executor that cannot
+    be reached fails with ``terminal-unavailable``, and one whose answer was lost with
+    ``terminal-outcome-unknown``: what it did shows in the next `list`.
+    """
+
+    def list(principal_key: str) -> Deferred[TerminalsListed]:
+        """Return a principal's terminals, in display order."""
+
+    def create(wanted: TerminalCreation) -> Deferred[TerminalInfo]:
+        """Start a shell.  Fails with ``terminal-limit``, ``terminal-validation`` (422 for the
+        directory), ``terminal-runtime-changed``, ``terminal-backpressure`` or
+        ``terminal-internal``.  A request that is repeated gets the same answer again, but for a
+        changed runtime and backpressure.  Cancelling does not end what was begun.
+        """
+
+    def rename(wanted: TerminalRenaming) -> Deferred[TerminalInfo]:
+        """Set or take away a title; whoever is attached gets `TerminalChanged`."""
+
+    def terminate(wanted: TerminalTermination) -> Deferred[TerminalInfo | None]:
+        """End a terminal, its process included, and return what it was last; None for an unknown
+        one.
+        """
+
+    def attach(wanted: TerminalAttachment, sink: ITerminalSink) -> Deferred[TerminalAttached]:
+        """Own a terminal.
+
+        An owner with another client id loses it to ``takeover`` only; ``restore`` then fails with
+        ``terminal-takeover-required``, and even so this attachment hears of the terminal's status
+        and end until it is detached.  After any other failure there is no attachment.  Those are
+        ``terminal-not-found``, ``terminal-replay-sequence``, ``terminal-validation``,
+        ``terminal-backpressure``, ``terminal-auth-expired``, and ``terminal-unavailable`` also for
+        an attachment epoch that is over.
+        """
+
+    def taken(attachment_id: str, sequence: int) -> None:
+        """The sink is rid of the output up to this number: as much again may come.
+
+        One that says so too late for its terminal's output is detached, and the shell does not
+        wait for it.
+        """
+
+    def input(attachment_id: str, data: str) -> Deferred[None]:
+        """Type something, after what was typed before; fires when the terminal has it.
+
+        Fails with ``terminal-not-attached``, ``terminal-process-exited``,
+        ``terminal-validation`` (too long, with nothing of it typed), ``terminal-backpressure`` or
+        ``terminal-internal``.  What waits when the attachment loses the terminal is dropped, and
+        its Deferred fires.
+        """
+
+    def resize(attachment_id: str, size: TerminalSize) -> Deferred[None]:
+        """Change the window's size, in order with the input; fails as `input` does, but that an
+        exited terminal has no size to change, and that is no failure.
+        """
+
+    def detach(attachment_id: str) -> None:
+        """End an attachment, and with it all events; an unknown one is none already."""
+
+
+class IHasTerminals(Interface):
+    """What a runtime provides as well where it has terminals."""
+
+    terminals: ITerminals = Attribute("Those of this executor.")
 
 
 TakeRows = Callable[[Sequence[NativeRow]], Deferred[None]]
