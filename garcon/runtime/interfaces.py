@@ -258,7 +258,7 @@ class ITerminals(Interface):
         """End an attachment, and with it all events; an unknown one is none already."""
 
 
-class IHasTerminals(Interface):
+class ITerminalHost(Interface):
     """What a runtime provides as well where it has terminals."""
 
     terminals: ITerminals = Attribute("Those of this executor.")
