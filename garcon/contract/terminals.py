@@ -401,12 +401,18 @@ class TerminalAttached(_Part, frozen=True, kw_only=True):
 
 
 class TerminalInput(_Part, frozen=True, kw_only=True):
+    """`number` counts the inputs and sizes of an attachment from 1: what follows one that was
+    refused is refused too, so that nothing is ever typed with a hole in it.
+    """
+
     attachment_id: str
+    number: int
     data: str
 
 
 class TerminalResize(_Part, frozen=True, kw_only=True):
     attachment_id: str
+    number: int
     size: TerminalSize
 
 

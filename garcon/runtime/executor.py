@@ -64,8 +64,12 @@ from garcon.runtime.interfaces import (
     IFileHost,
     IFiles,
     IRunSink,
+    ITerminalHost,
+    ITerminals,
 )
 from garcon.runtime.runs import Run
+from garcon.runtime.terminals.pty import pty_opener
+from garcon.runtime.terminals.service import Terminals
 
 if TYPE_CHECKING:
     from garcon.runtime.discovery import ModelDiscovery
@@ -75,7 +79,7 @@ STEERS_WAITING = 64
 """Inputs that may wait until an agent has taken the one before."""
 STOP_WAIT = 3.0
 SERVICES = ("files", "git", "gh", "terminals")
-OFFERED = frozenset({"files"})
+OFFERED = frozenset({"files", "terminals"})
 
 
 @define(eq=False)
@@ -124,7 +128,7 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime, IFileHost)
+@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -149,6 +153,10 @@ class LocalRuntime:
         self._instance_id = instance_id
         self._base = project_base
         self._environment = child_environment(environment, role, config_dir)
+        self._terminals = Terminals(
+            reactor, project_base, environment, self._environment, pty_opener(reactor)
+        )
+        self.terminals: ITerminals = self._terminals
         self._files = LocalFiles(reactor, project_base, os.path.expanduser("~"))
         self.files: IFiles = self._files
         self._agents = InstalledAgents(agents)
@@ -310,8 +318,11 @@ class LocalRuntime:
 
     @returns_deferred
     async def stop(self) -> None:
-        """Abort what runs, waiting at most three seconds, and end every agent's process."""
+        """Abort what runs, waiting at most three seconds, and end every agent's process and every
+        terminal.
+        """
         self._stopping = True
+        terminals = self._terminals.stop()
         files = self._files.stop()
         runs = list(self._runs.values())
         ends = [run.when_ended() for run in runs if run.starting is None]
@@ -326,6 +337,7 @@ class LocalRuntime:
         await files
         if self._working:
             await self._at_rest.wait()
+        await terminals
 
     # -- runs and sessions
 
