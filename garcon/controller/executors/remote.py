@@ -46,6 +46,7 @@ from garcon.contract.steering import (
     Steered,
     SteerOutcome,
 )
+from garcon.controller.executors.remote_files import RemoteFiles
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -57,13 +58,13 @@ from garcon.deferreds import Tasks, Waiters, returns_deferred
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.link.interfaces import ICapturedLink, ILink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, IFiles, IRunSink
 
 ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
 """So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
-@implementer(IExecutorRuntime)
+@implementer(IExecutorRuntime, IFileHost)
 class RemoteRuntime:
     """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
@@ -80,6 +81,7 @@ class RemoteRuntime:
         self._link = link
         self._timestamp = timestamp
         self._settings = settings
+        self.files: IFiles = RemoteFiles(reactor, self._ask_for_files)
         self._captured: ICapturedLink | None = None
         self._description: ExecutorDescription | None = None
         self._runs: dict[str, RemoteRun] = {}  # by binding
@@ -414,6 +416,10 @@ class RemoteRuntime:
         once it is sent it has all of its method's time, or what its caller gives it.
         """
         return await self._call(method, request, interactive=True, deadline=method.deadline)
+
+    @returns_deferred
+    async def _ask_for_files(self, method: rpc.Method, request: Struct, seconds: float) -> Any:
+        return await self._call(method, request, interactive=True, deadline=seconds)
 
     async def _call(self, method: rpc.Method, request: Struct, **more: Any) -> Any:
         link = self._link()

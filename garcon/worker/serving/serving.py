@@ -12,10 +12,11 @@ from twisted.logger import Logger
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler, ICapturedLink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime, ITerminalHost
+from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ITerminalHost
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import Bindings
 from garcon.worker.serving.continuity import Continuity
+from garcon.worker.serving.files import FileServing
 from garcon.worker.serving.methods import Methods
 from garcon.worker.serving.relay import Relay
 from garcon.worker.serving.terminals import Send, TerminalServing
@@ -50,6 +51,7 @@ class Serving:
         """Where the runtime has terminals."""
         if ITerminalHost.providedBy(runtime):
             self.terminals = TerminalServing(runtime.terminals, tell)
+        self._files = FileServing(clock, runtime.files) if IFileHost.providedBy(runtime) else None
 
     @property
     def streams(self) -> int:
@@ -59,7 +61,8 @@ class Serving:
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the link dispatches to, by method name."""
         terminals = {} if self.terminals is None else self.terminals.handlers()
-        return {**self._methods.handlers(), **terminals}
+        files = {} if self._files is None else self._files.handlers()
+        return {**self._methods.handlers(), **terminals, **files}
 
     def session_started(self, captured: ICapturedLink) -> None:
         """A session of a controller is there."""
