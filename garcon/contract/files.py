@@ -23,8 +23,11 @@ LIST_ENTRIES, LIST_BYTES = 10_000, MIB
 LIST_FILES, LIST_DEPTH = 10_000, 10
 PATH_CHARACTERS = 4_096
 NAME_BYTES = 255
+SAVE_BODY_BYTES = 32 * MIB
+"""Of a request that saves: JSON may need six bytes for one of the content."""
 UPLOAD_BYTES = 31_457_280
-UPLOAD_FILES = 5
+UPLOAD_FIELDS = ("attachments", "images")
+"""The fields of a form that hold files, in the order in which they are answered."""
 CALL_TIME = 30.0
 """Of one file call to a remote executor."""
 

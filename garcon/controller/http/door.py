@@ -12,7 +12,7 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
-from garcon.controller.handlers import Answer, Handlers, Observer, error_answer
+from garcon.controller.handlers import Answer, Form, Handlers, Observer, error_answer
 from garcon.controller.http import compression, ranges
 from garcon.controller.http.pages import KeptAnswer, Page
 from garcon.controller.http.policy import NOT_FOUND, Admitted, outgoing
@@ -89,6 +89,7 @@ class Door:
             body=body,
             executor_id=admitted.match.executor_id,
             base_url=admitted.base_url,
+            form=_form(incoming) if operation.form else None,
         )
         if operation.route.mutation:
             work = self._shielded(work)
@@ -142,6 +143,10 @@ class Door:
             return encode(body)
         pool = self._reactor.getThreadPool()
         return await deferToThreadPool(self._reactor, pool, encode, body)
+
+
+def _form(incoming: Incoming) -> Form:
+    return Form(incoming.header(b"content-type") or "", incoming.body)
 
 
 async def _served(page: Page, incoming: Incoming) -> Outgoing:

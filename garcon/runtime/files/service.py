@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
@@ -126,11 +127,10 @@ class LocalFiles:
     async def stop(self) -> None:
         """Refuse what comes, and wait a little for what is under way."""
         both = DeferredList([self._contents.stop(), self._looks.stop()], consumeErrors=True)
-        try:
+        with suppress(TimeoutError):
             await both.addTimeout(STOP_WAIT, self._clock)
-        except TimeoutError:
-            # These threads end with the process.
+        if self._contents.running or self._looks.running:
+            # These threads end with the process; waiting for them would never end.
             self._log.warn("file operations did not end in time")
-            return
-        if self._threads is not None:
+        elif self._threads is not None:
             self._threads.stop()

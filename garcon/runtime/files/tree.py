@@ -100,8 +100,10 @@ def directory_at(root: Root, path: str | None) -> Place:
 def tree_failed(error: OSError) -> GarconError:
     """Translate what the system says of a directory."""
     told = failures.failed(error, "The directory")
+    if told.code == files.BUSY:
+        return told
     code = {files.DENIED: files.TREE_DENIED, files.NOT_FOUND: files.TREE_NOT_FOUND}.get(told.code)
-    return told if code is None else GarconError(code, told.text, status=told.status)
+    return GarconError(code or told.code, told.text, status=told.status)
 
 
 def _directory(root: Root, path: str | None) -> Place:

@@ -114,11 +114,14 @@ class Place(Held):
         return self.status is not None and stat.S_ISREG(self.status.st_mode)
 
     def listing(self) -> int:
-        """Open this directory for reading its names; that takes no right to search it."""
+        """Open this directory for reading its names.
+
+        By its descriptor that takes no right to search it; where there is no ``/proc`` it does.
+        """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
         try:
             return os.open(f"/proc/self/fd/{self.fd}", flags)
-        except FileNotFoundError:
+        except OSError:
             return os.open(".", flags, dir_fd=self.fd)
 
 

@@ -236,10 +236,11 @@ class ServiceTests(FilesCase):
 
     def test_as_many_as_may_wait_and_one_more(self) -> None:
         """Of contents, and of looks."""
-        for at_once, ask in (
+        kinds: tuple[tuple[int, Callable[[], Deferred[Any]]], ...] = (
             (files.CONTENT_OPERATIONS, lambda: self.files.read(self.target("file"))),
             (LOOKS, lambda: self.files.revision(self.target("file"))),
-        ):
+        )
+        for at_once, ask in kinds:
             given = [ask() for _ in range(at_once + WAITING)]
             self.failure(ask(), files.BUSY)
             self.threads.all()
