@@ -40,6 +40,8 @@ class Attachment:
     id: str
     client_id: str
     expires_at: float | None = None
+    lag_limit: int = TERMINAL_LAG
+    window: int = TERMINAL_WINDOW
     is_owner: bool = False
     generation: int = 0
     """Of its ownership."""
@@ -50,6 +52,8 @@ class Attachment:
     _waiting: deque[Chunk] = field(factory=deque)
     _given: deque[Chunk] = field(factory=deque)
     _given_size: int = 0
+    _taken: int = 0
+    """Up to this number; who is being given something may say so at once."""
     _owes_status: bool = False
     _replacement: str | None = None
     _end: TerminalGone | TerminalDetached | None = None
@@ -63,7 +67,7 @@ class Attachment:
         """Let a chunk wait; False where that is too much."""
         self._waiting.append(chunk)
         self.lag += chunk.size
-        return self.lag <= TERMINAL_LAG and len(self._waiting) <= 2 * TERMINAL_TAIL_CHUNKS
+        return self.lag <= self.lag_limit and len(self._waiting) <= 2 * TERMINAL_TAIL_CHUNKS
 
     def owe_status(self) -> None:
         """The terminal's state has changed."""
@@ -88,7 +92,8 @@ class Attachment:
 
     def taken(self, sequence: int) -> None:
         """What was given up to this number does not count any more."""
-        while self._given and self._given[0].sequence <= sequence:
+        self._taken = max(sequence, self._taken)
+        while self._given and self._given[0].sequence <= self._taken:
             self._given_size -= self._given.popleft().size
 
     def next_event(self, info: TerminalInfo) -> TerminalEvent | None:
@@ -112,7 +117,7 @@ class Attachment:
         for chunk in self._waiting:
             cost += chunk.cost + AROUND_CHUNK
             if (
-                size >= TERMINAL_WINDOW
+                size >= self.window
                 or len(self._given) + len(batch) >= TERMINAL_WINDOW_CHUNKS
                 or (batch and cost > BATCH)
             ):
@@ -130,6 +135,7 @@ class Attachment:
                     self.lag -= chunk.size
                     self._given.append(chunk)
                     self._given_size += chunk.size
+                self.taken(self._taken)
             case TerminalChanged():
                 self._owes_status = False
             case TerminalTakenOver():

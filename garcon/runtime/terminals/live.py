@@ -167,12 +167,20 @@ class LiveTerminal:
         if self._is_pumping:
             return
         self._is_pumping = True
-        waits = [wait for wait in map(self._give, list(self._sinks)) if wait is not None]
-        self._is_pumping = False
-        if waits and self._pumping is None:
-            self._pumping = self._clock.callLater(min(waits), self._pump_again)
+        try:
+            waits = [wait for wait in map(self._give, list(self._sinks)) if wait is not None]
+        finally:
+            self._is_pumping = False
+        if waits:
+            self._pump_later(min(waits))
         self._pace()
         self._settle()
+
+    def _pump_later(self, wait: float) -> None:
+        if self._pumping is None:
+            self._pumping = self._clock.callLater(wait, self._pump_again)
+        elif self._pumping.getTime() > self._clock.seconds() + wait:
+            self._pumping.reset(wait)
 
     def _pump_again(self) -> None:
         self._pumping = None
@@ -188,7 +196,15 @@ class LiveTerminal:
             event = self.session.next_event(attachment)
             if event is None:
                 return None
-            if not sink.offer(event):
+            try:
+                is_taken = sink.offer(event)
+            except Exception:
+                # A client's trouble must not become the shell's, whose output is being read here.
+                self._log.failure("an attachment of a terminal failed; it is given up")
+                self.session.detach(attachment_id)
+                self._forget(attachment_id)
+                return None
+            if not is_taken:
                 return RETRY
             if self.session.attachments.get(attachment_id) is attachment:
                 self.session.gave(attachment, event)

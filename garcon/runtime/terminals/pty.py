@@ -42,6 +42,8 @@ OUTPUT_GRACE = 1.0
 """How long output may still come after the exit."""
 HANGUP_WAIT, KILL_WAIT, KILL_POLL = 1.0, 2.0, 0.02
 LARGEST_SIDE = 65_535
+IUTF8 = 0o040000
+"""Linux's own; the module does not name it."""
 
 
 class PtyOwner(Protocol):
@@ -129,11 +131,16 @@ class PtyProcess(ProcessProtocol):
         master, slave = pty.openpty()
         try:
             fcntl.ioctl(slave, termios.TIOCSWINSZ, _window(size))
+            # So that the line editing of the kernel takes away characters, not bytes.
+            modes = termios.tcgetattr(slave)
+            modes[0] |= IUTF8
+            termios.tcsetattr(slave, termios.TCSANOW, modes)
             cast(IReactorProcess, self._reactor).spawnProcess(
                 self,
                 command[0],
-                command,
-                env=environment,
+                [os.fsencode(part) for part in command],
+                # As bytes, for variables that are no UTF-8.
+                env={os.fsencode(k): os.fsencode(v) for k, v in environment.items()},
                 path=directory,
                 usePTY=(master, slave, os.ttyname(slave)),  # type: ignore[arg-type]  # or a bool
             )

@@ -287,7 +287,7 @@ class Terminals:
         return session.info()
 
     async def _directory(self, wanted: str | None) -> str:
-        path = self._base if wanted is None else wanted
+        path = "." if wanted is None else wanted
         try:
             inspection: ProjectInspection = await deferToThreadPool(
                 self._reactor, self._reactor.getThreadPool(), projects.inspect, path, self._base

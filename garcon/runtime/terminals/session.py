@@ -11,7 +11,12 @@ from typing import Any
 
 from attrs import define, field
 
-from garcon.contract.limits import TERMINAL_INPUT, TERMINAL_SUBSCRIPTIONS
+from garcon.contract.limits import (
+    TERMINAL_INPUT,
+    TERMINAL_LAG,
+    TERMINAL_SUBSCRIPTIONS,
+    TERMINAL_WINDOW,
+)
 from garcon.contract.terminals import (
     AUTH_EXPIRED,
     BACKPRESSURE,
@@ -48,6 +53,9 @@ class Session:
     created_at: str
     title: str | None = None
     exit_code: int | None = None
+    lag_limit: int = TERMINAL_LAG
+    window: int = TERMINAL_WINDOW
+    """What may wait for an attachment, and what it may have without having taken it; in bytes."""
     scrollback: Scrollback = field(factory=Scrollback)
     operations: Operations = field(factory=Operations)
     attachments: dict[str, Attachment] = field(factory=dict)
@@ -104,7 +112,9 @@ class Session:
         if len(self.attachments) >= TERMINAL_SUBSCRIPTIONS:
             raise terminal_error(BACKPRESSURE, "Too many connections follow this terminal.")
         expires = None if wanted.expires_in is None else now + wanted.expires_in
-        attachment = Attachment(wanted.attachment_id, wanted.client_id, expires)
+        attachment = Attachment(
+            wanted.attachment_id, wanted.client_id, expires, self.lag_limit, self.window
+        )
         self.attachments[attachment.id] = attachment
         previous = self.owner
         if previous is not None:

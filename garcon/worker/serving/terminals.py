@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from attrs import define, field
 from msgspec import structs
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract import rpc
@@ -139,15 +140,15 @@ class TerminalServing:
     @_served
     async def input(self, request: TerminalInput, context: CallContext) -> rpc.Nothing:
         """Type something; fires when the terminal has it."""
-        self._next(request.attachment_id, request.number)
-        await self._terminals.input(request.attachment_id, request.data)
+        attachment = self._at(request.attachment_id, request.number)
+        await attachment.numbered(self._terminals.input(attachment.id, request.data))
         return rpc.Nothing()
 
     @_served
     async def resize(self, request: TerminalResize, context: CallContext) -> rpc.Nothing:
         """Change the window's size, in order with the input."""
-        self._next(request.attachment_id, request.number)
-        await self._terminals.resize(request.attachment_id, request.size)
+        attachment = self._at(request.attachment_id, request.number)
+        await attachment.numbered(self._terminals.resize(attachment.id, request.size))
         return rpc.Nothing()
 
     @_served
@@ -156,11 +157,11 @@ class TerminalServing:
         self.detached(request.attachment_id)
         return rpc.Nothing()
 
-    def _next(self, attachment_id: str, number: int) -> None:
+    def _at(self, attachment_id: str, number: int) -> _Attachment:
         attachment = self._attachments.get(attachment_id)
         if attachment is None or number != attachment.expected:
             raise terminal_error(NOT_ATTACHED, "This terminal is not attached here.")
-        attachment.expected += 1
+        return attachment
 
     # -- what the link tells
 
@@ -201,6 +202,12 @@ class _Attachment:
     _serving: TerminalServing
     expected: int = 1
     """The number of its next input or size."""
+
+    def numbered(self, operation: Deferred[None]) -> Deferred[None]:
+        """Count an operation, unless it was refused: then nothing that follows is taken either."""
+        is_refused = operation.called and isinstance(operation.result, Failure)
+        self.expected += not is_refused
+        return operation
 
     def offer(self, event: TerminalEvent) -> bool:
         """See `ITerminalSink`."""
