@@ -243,10 +243,10 @@ def sound_frames() -> tuple[bytes, ...]:
 def _take_frame(text: bytes) -> None:
     """A frame that was taken can be looked at, and its payload decoded."""
     frame = frames.decode(memoryview(text))
-    payload = getattr(frame, "request", None) or getattr(frame, "value", None)
-    if payload is not None:
+    payloads = {frames.Request: "request", frames.Result: "value", frames.Terminal: "notification"}
+    if type(frame) in payloads:
         try:
-            msgspec.json.decode(payload)
+            msgspec.json.decode(getattr(frame, payloads[type(frame)]))
         except _MSGSPEC:
             raise BadMessage("its receiver refuses the payload") from None
 
@@ -296,6 +296,10 @@ def _sound(info: Any) -> Any:
             return 1
         case msgspec.inspect.StrType():
             return "text"
+        case msgspec.inspect.BytesType():
+            return "Ynl0ZXM="
+        case msgspec.inspect.BytesType():
+            return "dGV4dA=="
         case _:
             return None
 
