@@ -297,8 +297,6 @@ def _sound(info: Any) -> Any:
         case msgspec.inspect.StrType():
             return "text"
         case msgspec.inspect.BytesType():
-            return "Ynl0ZXM="
-        case msgspec.inspect.BytesType():
             return "dGV4dA=="
         case _:
             return None
