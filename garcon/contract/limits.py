@@ -84,6 +84,28 @@ PAGE_ROWS = 200
 ROW_BYTES, ROW_TITLE_CHARACTERS = 65_536, 120
 """What a chat row holds."""
 
+# Terminals (server.md C).
+TERMINALS = 8
+"""Of one principal on one executor, exited ones included."""
+TERMINAL_INPUT = 64 * KIB
+TERMINAL_OPERATIONS, TERMINAL_OPERATIONS_BYTES = 1_024, 16 * MIB
+"""Inputs and sizes that may wait for one terminal; the bytes are our own bound."""
+TERMINAL_TAIL, TERMINAL_TAIL_CHUNKS = MIB, 65_536
+"""What can be replayed; the chunks are our own bound, for output that comes byte by byte."""
+TERMINAL_LAG = 2 * MIB
+"""So much may wait for an owner before it is detached."""
+TERMINAL_WINDOW, TERMINAL_WINDOW_CHUNKS = 512 * KIB, 256
+"""Given to an attachment and not taken yet."""
+TERMINAL_RESULTS, TERMINAL_RESULTS_TOTAL, TERMINAL_RESULT_TIME = 256, 4_096, 600.0
+TERMINAL_TITLE_CHARACTERS = 120
+TERMINAL_SUBSCRIPTIONS = 256
+"""Of one socket, and also of one terminal."""
+TERMINAL_MESSAGE, TERMINAL_FRAGMENT = 65_536, 49_152
+"""One socket message as JSON, and the base64 characters of one fragment."""
+TERMINAL_SOCKET_MESSAGES, TERMINAL_SOCKET_BYTES = 256, 16 * MIB
+TERMINAL_WAITING_MESSAGES, TERMINAL_WAITING_BYTES = 256, 2 * MIB
+"""Queued while a socket takes no more: in all, and of one terminal."""
+
 # Receipts (chats.md 4.11) and the command ledger (2.3).
 RECEIPT_TEXT, RECEIPT_MESSAGES = 4 * MIB, 4_096
 RECEIPTS_TEXT, RECEIPTS_MESSAGES = 64 * MIB, 65_536

@@ -19,6 +19,7 @@ from garcon.contract import (
     chats,
     diagnostics,
     executors,
+    files,
     forks,
     preambles,
     providers,
@@ -32,6 +33,15 @@ from garcon.contract.routes import Route
 
 class NoQuery(Struct, frozen=True):
     """An operation without query parameters."""
+
+
+@frozen
+class BodyLimit:
+    """The most bytes of a request that are taken, and what a larger one is refused as (413)."""
+
+    most: int
+    code: str
+    text: str
 
 
 @frozen
@@ -50,6 +60,12 @@ class Operation:
     """A second shape that success may take (an unavailable history: chats.md 4.9)."""
     invalid: str = field(default="VALIDATION_FAILED", kw_only=True)
     """The code of a body that has not its shape (control.md C.4, D.5)."""
+    raw: bool = field(default=False, kw_only=True)
+    """Success is bytes of a type of their own, not JSON; `reply` is `bytes`."""
+    form: tuple[str, ...] = field(default=(), kw_only=True)
+    """The request is a form (``multipart/form-data``) with files of these names."""
+    body_limit: BodyLimit | None = field(default=None, kw_only=True)
+    """Where less is taken than a request may have anyway."""
 
 
 RUNTIME = Operation(
@@ -276,6 +292,47 @@ VALIDATE_START = Operation(
 )
 LOOKUP_NATIVE_SESSION = Operation(
     routes.LOOKUP_NATIVE_SESSION, upkeep.NativeSessionFound, body=upkeep.FindNativeSession
+)
+
+FILE_TREE = Operation(routes.FILE_TREE, files.Tree, query=files.DirectoryQuery, no_store=True)
+LIST_FILES = Operation(
+    routes.LIST_FILES, list[files.ListedFile], query=files.ProjectQuery, no_store=True
+)
+IDENTIFY_FILE = Operation(
+    routes.IDENTIFY_FILE, files.IdentityReply, query=files.FileQuery, no_store=True
+)
+FILE_REVISION = Operation(
+    routes.FILE_REVISION, files.RevisionReply, query=files.FileQuery, no_store=True
+)
+READ_TEXT = Operation(routes.READ_TEXT, files.TextReply, query=files.FileQuery, no_store=True)
+SAVE_TEXT = Operation(
+    routes.SAVE_TEXT,
+    files.TextSaved,
+    query=files.FileQuery,
+    body=files.SaveText,
+    no_store=True,
+    body_limit=BodyLimit(files.SAVE_BODY_BYTES, files.TOO_LARGE, "The content is too large."),
+)
+READ_CONTENT = Operation(routes.READ_CONTENT, bytes, query=files.FileQuery, no_store=True, raw=True)
+BROWSE_FILES = Operation(
+    routes.BROWSE_FILES, list[files.ListedDirectory], query=files.DirectoryQuery, no_store=True
+)
+MAKE_DIRECTORY = Operation(
+    routes.MAKE_DIRECTORY,
+    files.DirectoryMade,
+    query=files.DirectoryQuery,
+    body=files.NameDirectory,
+    status=201,
+    no_store=True,
+)
+_UPLOAD = BodyLimit(
+    files.UPLOAD_BYTES, "VALIDATION_FAILED", "The attachments together are too large."
+)
+UPLOAD_ATTACHMENTS = Operation(
+    routes.UPLOAD_ATTACHMENTS, files.Uploaded, form=files.UPLOAD_FIELDS, body_limit=_UPLOAD
+)
+UPLOAD_IMAGES = Operation(
+    routes.UPLOAD_IMAGES, files.Uploaded, form=files.UPLOAD_FIELDS, body_limit=_UPLOAD
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

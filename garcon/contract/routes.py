@@ -147,6 +147,18 @@ CHAT_DETAILS = Route("GET", "/chats/details", bridged=False)
 VALIDATE_START = Route("GET", "/chats/validate-start", bridged=False)
 LOOKUP_NATIVE_SESSION = Route("POST", "/chats/lookup-native-session")
 
+FILE_TREE = Route("GET", "/files/tree", bridged=False)
+LIST_FILES = Route("GET", "/files/list", bridged=False)
+IDENTIFY_FILE = Route("GET", "/files/identity", bridged=False)
+FILE_REVISION = Route("GET", "/files/revision", bridged=False)
+READ_TEXT = Route("GET", "/files/text", bridged=False)
+SAVE_TEXT = Route("PUT", "/files/text", bridged=False, mutation=True)
+READ_CONTENT = Route("GET", "/files/content", bridged=False)
+BROWSE_FILES = Route("GET", "/files/browse", bridged=False)
+MAKE_DIRECTORY = Route("POST", "/files/directories", bridged=False, mutation=True)
+UPLOAD_ATTACHMENTS = Route("POST", "/files/upload-attachments", bridged=False)
+UPLOAD_IMAGES = Route("POST", "/files/upload-images", bridged=False)
+
 # Registered for the bridge, their handlers come later: the gateway answers 404
 # OPERATION_NOT_AVAILABLE (decisions.md 12).
 EXPORT = Route("GET", "/chats/export", pool="long", deadline=120.0)

@@ -15,6 +15,22 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
 from garcon.contract.executors import CliContext
+from garcon.contract.files import (
+    CALL_TIME,
+    Browsed,
+    DirectoryPath,
+    FileContent,
+    FileSaved,
+    FileTarget,
+    FoundRevision,
+    IdentifiedFile,
+    ListedDirectory,
+    MakeDirectory,
+    ProjectFiles,
+    ProjectPath,
+    SaveFile,
+    Tree,
+)
 from garcon.contract.providers import (
     Discovered,
     DiscoverModels,
@@ -36,6 +52,20 @@ from garcon.contract.steering import (
     Steer,
     SteerCapture,
     Steered,
+)
+from garcon.contract.terminals import (
+    TerminalAttached,
+    TerminalAttachment,
+    TerminalCreation,
+    TerminalDetach,
+    TerminalInfo,
+    TerminalInput,
+    TerminalRemoved,
+    TerminalRenaming,
+    TerminalResize,
+    TerminalsListed,
+    TerminalsQuery,
+    TerminalTermination,
 )
 
 
@@ -257,6 +287,40 @@ STEER = Method("steering.steer", Steer, Steered, deadline=20.0)
 RESPOND = Method("permissions.respond", PermissionResponse, Delivered, deadline=20.0)
 AUTH_STATUS = Method("auth.status", AgentQuery, AuthStatuses)
 DISCOVER_MODELS = Method("apiProviders.discoverModels", DiscoverModels, Discovered, deadline=60.0)
+LIST_TERMINALS = Method(
+    "terminals.list",
+    TerminalsQuery,
+    TerminalsListed,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+CREATE_TERMINAL = Method(
+    "terminals.create", TerminalCreation, TerminalInfo, continuity=Continuity.SESSION
+)
+RENAME_TERMINAL = Method(
+    "terminals.rename",
+    TerminalRenaming,
+    TerminalInfo,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+TERMINATE_TERMINAL = Method(
+    "terminals.terminate", TerminalTermination, TerminalRemoved, continuity=Continuity.SESSION
+)
+ATTACH_TERMINAL = Method(
+    "terminals.attach",
+    TerminalAttachment,
+    TerminalAttached,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+TERMINAL_INPUT = Method(
+    "terminals.input", TerminalInput, Nothing, continuity=Continuity.SESSION, deadline=None
+)
+RESIZE_TERMINAL = Method(
+    "terminals.resize", TerminalResize, Nothing, continuity=Continuity.SESSION, deadline=None
+)
+DETACH_TERMINAL = Method("terminals.detach", TerminalDetach, Nothing, continuity=Continuity.SESSION)
 RESOLVE_CREDENTIAL = Method(
     "credentials.resolve",
     ResolveCredential,
@@ -281,6 +345,16 @@ CLI_REQUEST = Method(
     continuity=Continuity.SESSION,
     served_by="controller",
     deadline=None,
+)
+FILE_IDENTITY = Method("files.identity", FileTarget, IdentifiedFile, deadline=CALL_TIME)
+FILE_REVISION = Method("files.revision", FileTarget, FoundRevision, deadline=CALL_TIME)
+FILE_TREE = Method("files.tree", DirectoryPath, Tree, lane=Lane.BULK, deadline=CALL_TIME)
+BROWSE_FILES = Method("files.browse", DirectoryPath, Browsed, lane=Lane.BULK, deadline=CALL_TIME)
+LIST_FILES = Method("files.list", ProjectPath, ProjectFiles, lane=Lane.BULK, deadline=CALL_TIME)
+READ_FILE = Method("files.read", FileTarget, FileContent, lane=Lane.BULK, deadline=CALL_TIME)
+SAVE_FILE = Method("files.save", SaveFile, FileSaved, lane=Lane.BULK, deadline=CALL_TIME)
+MAKE_DIRECTORY = Method(
+    "files.createDirectory", MakeDirectory, ListedDirectory, lane=Lane.BULK, deadline=CALL_TIME
 )
 
 METHODS: dict[str, Method] = {

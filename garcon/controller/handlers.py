@@ -27,6 +27,14 @@ B = TypeVar("B")
 
 
 @frozen
+class Form:
+    """A form as it was sent, for operations that take one; nobody has looked into it."""
+
+    content_type: str
+    body: bytes = field(repr=False)
+
+
+@frozen
 class Call(Generic[Q, B]):
     """One request, typed.  `executor_id` is the path's segment, where the operation has one.
 
@@ -40,6 +48,15 @@ class Call(Generic[Q, B]):
     body: B
     executor_id: str | None = None
     base_url: str | None = None
+    form: Form | None = None
+
+
+@frozen
+class Encoded:
+    """A reply's value that is sent as it is."""
+
+    body: bytes = field(repr=False)
+    content_type: str = "application/json"
 
 
 @frozen
@@ -53,7 +70,9 @@ class Reply:
 
 @frozen
 class Answer:
-    """What either door sends back: a status, JSON bytes and the few headers that may cross."""
+    """What either door sends back: a status, JSON bytes (unless the headers have another type) and
+    the few headers that may cross.
+    """
 
     status: int
     body: bytes
@@ -119,10 +138,11 @@ class Handlers:
         body: dict[str, Any] | None = None,
         executor_id: str | None = None,
         base_url: str | None = None,
+        form: Form | None = None,
     ) -> Answer:
         """Parse, call, encode.  Never fails but by cancellation: every error is an answer."""
         began = self._seconds()
-        answer = await self._answer(operation, principal, query, body, executor_id, base_url)
+        answer = await self._answer(operation, principal, query, body, executor_id, base_url, form)
         if self._observe is not None:
             self._observe(operation.route.key, answer.status, self._seconds() - began)
         return answer
@@ -135,6 +155,7 @@ class Handlers:
         body: dict[str, Any] | None,
         executor_id: str | None,
         base_url: str | None,
+        form: Form | None,
     ) -> Answer:
         try:
             call: Call[Any, Any] = Call(
@@ -144,6 +165,7 @@ class Handlers:
                 _parse_body(operation, body),
                 executor_id,
                 base_url,
+                form,
             )
             result = self._handlers[operation.route.key](call)
             if isinstance(result, Awaitable):
@@ -152,8 +174,12 @@ class Handlers:
             headers = dict(reply.headers)
             if operation.no_store:
                 headers.setdefault("Cache-Control", "no-store")
+            status = reply.status or operation.status
+            if isinstance(reply.value, Encoded):
+                headers["Content-Type"] = reply.value.content_type
+                return Answer(status, reply.value.body, headers)
             content = b"" if reply.value is None else msgspec.json.encode(reply.value)
-            return Answer(reply.status or operation.status, content, headers)
+            return Answer(status, content, headers)
         except CancelledError:
             raise
         except GarconError as error:

@@ -102,6 +102,8 @@ def _operation(
     if operation.body is not None:
         required = bool(_shape_of(operation.body, found, components).get("required"))
         entry["requestBody"] = {"required": required, "content": _json(found[operation.body])}
+    if operation.form:
+        entry["requestBody"] = {"required": True, "content": _form(operation.form)}
     if route.open:
         entry["security"] = []
     return entry
@@ -160,7 +162,7 @@ def _responses(operation: Operation, found: dict[Any, Any]) -> dict[str, Any]:
         str(operation.status): {
             "description": "Success.",
             "headers": headers,
-            "content": _json(success),
+            "content": {"*/*": {}} if operation.raw else _json(success),
         }
     }
     if route.method == "GET":
@@ -183,8 +185,8 @@ def _failing(operation: Operation) -> set[int]:
     found = {403, 404, 500, 503}
     if operation.query is not NoQuery or operation.body is not None or ":" in route.path:
         found.add(400)
-    if operation.body is not None:
-        found.add(413)
+    if operation.body is not None or operation.form:
+        found |= {400, 413}
     if route.method == "GET":
         found.add(416)
     if not route.open:
@@ -244,6 +246,13 @@ def _json(schema: Any) -> dict[str, Any]:
 
 
 # Requests
+
+
+def _form(names: Iterable[str]) -> dict[str, Any]:
+    file = {"type": "string", "contentMediaType": "application/octet-stream"}
+    files = {"type": "array", "items": file}
+    schema = {"type": "object", "properties": {name: files for name in names}}
+    return {"multipart/form-data": {"schema": schema}}
 
 
 def _shape_of(

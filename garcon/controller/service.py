@@ -33,6 +33,7 @@ from garcon.controller.events import Publisher
 from garcon.controller.executors.notices import ExecutorNotices
 from garcon.controller.executors.service import Executors
 from garcon.controller.figures import watch_parts
+from garcon.controller.files.operations import FileOperations
 from garcon.controller.handlers import Handlers
 from garcon.controller.http import shell
 from garcon.controller.http.browser import Browser
@@ -303,6 +304,7 @@ class Controller:
         self.providers.register(self.handlers)
         self.preambles.register(self.handlers)
         AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
+        FileOperations(self._reactor, self.executors, self.chats.place).register(self.handlers)
 
     def _app_title(self) -> AppTitle:
         saved = self.settings.saved

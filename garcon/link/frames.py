@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from garcon.contract.limits import ACK_IDS, KIB
+from garcon.contract.terminals import TerminalDetach as Detaching
 from garcon.errors import BadMessage
 
 NULL = Raw(b"null")
@@ -74,6 +75,29 @@ class ProducerAck(Frame, frozen=True, tag="producer-ack", kw_only=True):
     acknowledgements: list[Acknowledgement]
 
 
+class Terminal(Frame, frozen=True, tag="terminal", kw_only=True):
+    """One event of an attachment, which the notification names."""
+
+    notification: Raw
+
+
+class TerminalDetach(Frame, frozen=True, tag="terminal-detach", kw_only=True):
+    """An attachment is not wanted any more: a word that costs no call."""
+
+    request: Detaching
+
+
+class Taken(Struct, frozen=True, rename="camel"):
+    attachment_id: str
+    sequence: int
+
+
+class TerminalTaken(Frame, frozen=True, tag="terminal-taken", kw_only=True):
+    """How far attachments are rid of their output, so that the executor may send more of it."""
+
+    taken: list[Taken]
+
+
 class ReplyAck(Frame, frozen=True, tag="reply-ack"):
     ids: Annotated[list[str], Meta(max_length=ACK_IDS)]
 
@@ -117,8 +141,15 @@ class Close(Frame, frozen=True, tag="close", kw_only=True):
     text: str = ""
 
 
-FROM_CONTROLLER = (BulkPrepare, BulkConnect, BulkActivate, ProducerAck)
-FROM_WORKER = (BulkPrepared, BulkActive, BulkLost, Producer)
+FROM_CONTROLLER = (
+    BulkPrepare,
+    BulkConnect,
+    BulkActivate,
+    ProducerAck,
+    TerminalDetach,
+    TerminalTaken,
+)
+FROM_WORKER = (BulkPrepared, BulkActive, BulkLost, Producer, Terminal)
 PRIMARY_ONLY = FROM_CONTROLLER + FROM_WORKER
 """Everything that is not a call keeps to primary and to one direction."""
 
@@ -135,6 +166,9 @@ _decode = msgspec.json.Decoder(
     | Cancel
     | Producer
     | ProducerAck
+    | Terminal
+    | TerminalDetach
+    | TerminalTaken
     | ReplyAck
     | BulkPrepare
     | BulkPrepared
@@ -236,3 +270,8 @@ def result(call_id: str, value: bytes) -> bytes:
 def producer(seq: int, notification: bytes) -> bytes:
     """Return a producer frame around an encoded notification."""
     return b'{"type":"producer","seq":%d,"notification":%b}' % (seq, notification)
+
+
+def terminal(notification: bytes) -> bytes:
+    """Return a terminal frame around an encoded notification."""
+    return b'{"type":"terminal","notification":%b}' % notification

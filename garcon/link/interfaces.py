@@ -14,6 +14,7 @@ from zope.interface import Attribute, Interface
 
 from garcon.contract.diagnostics import LinkDiagnostics
 from garcon.contract.rpc import Lane, Method
+from garcon.contract.terminals import TerminalNotification
 
 
 @frozen
@@ -176,6 +177,20 @@ class ILink(Interface):
         taken.
         """
 
+    def send_terminal(notification: TerminalNotification) -> bool:
+        """Worker: queue one terminal event on primary; False when it is not admitted now (retry
+        later).  All of them keep their order, also with the replies of calls.
+
+        Output is admitted while the socket takes more and little else waits, anything else as a
+        call would be.  Raises `LimitExceeded` for one that no record can hold.
+        """
+
+    def detach_terminal(attachment_id: str) -> None:
+        """Controller: say that an attachment is not wanted any more."""
+
+    def take_terminals(taken: dict[str, int]) -> None:
+        """Controller: say how far attachments are rid of their output, by their ids."""
+
     def close(cause: str) -> Deferred[None]:
         """End both lanes and every attempt, for good."""
 
@@ -206,3 +221,18 @@ class ILinkEvents(Interface):
 
     def producer_acknowledged(acknowledgements: dict[str, int]) -> None:
         """Worker: the controller has these."""
+
+
+class ITerminalEvents(Interface):
+    """What the owner of a link provides as well where it has terminals; without it, what its peer
+    says of them is a breach of the protocol.
+    """
+
+    def terminal_received(notification: TerminalNotification) -> None:
+        """Controller: the next event of an attachment has arrived."""
+
+    def terminal_detached(attachment_id: str) -> None:
+        """Worker: the controller does not want an attachment any more."""
+
+    def terminals_taken(taken: dict[str, int]) -> None:
+        """Worker: the controller has handed on the output of attachments so far."""

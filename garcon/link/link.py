@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.interfaces import IDelayedCall
 from zope.interface import implementer
 
+from garcon.contract.limits import FRAGMENT
 from garcon.contract.rpc import (
     RECONCILE,
     Continuity,
@@ -21,6 +22,7 @@ from garcon.contract.rpc import (
     ProducerFrame,
     ReconcileCalls,
 )
+from garcon.contract.terminals import TerminalDetach, TerminalNotification, TerminalOutput
 from garcon.deferreds import returns_deferred
 from garcon.errors import BadMessage, CallError, LaneLost, LimitExceeded
 from garcon.link import calls, frames
@@ -28,7 +30,7 @@ from garcon.link.bulk import Phase
 from garcon.link.causes import Cause, Stage
 from garcon.link.continuing import Continuing
 from garcon.link.handshake import Hello, Terms
-from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents
+from garcon.link.interfaces import CallContext, Handler, ILink, ILinkEvents, ITerminalEvents
 from garcon.link.lanes import Lanes
 from garcon.link.outliving import Outliving
 from garcon.link.parked import KeptBytes
@@ -37,6 +39,8 @@ from garcon.link.redial import Redial
 from garcon.link.session import LaneSession
 from garcon.link.settings import LinkSettings
 from garcon.link.wire import IDialler
+
+T = TypeVar("T", bound=Struct)
 
 
 class _Stage(Enum):
@@ -184,6 +188,27 @@ class ControllerLink(Lanes):
             text = frames.encode(frames.ProducerAck(acknowledgements=acks))
             captured.primary.send_frame(text, Kind.SMALL)
 
+    def send_terminal(self, notification: TerminalNotification) -> bool:
+        """Only a worker tells of its terminals."""
+        raise AssertionError("a controller sends no terminal events")
+
+    def detach_terminal(self, attachment_id: str) -> None:
+        """See `ILink`."""
+        self._say_of_terminals(
+            frames.TerminalDetach(request=TerminalDetach(attachment_id=attachment_id))
+        )
+
+    def take_terminals(self, taken: dict[str, int]) -> None:
+        """See `ILink`."""
+        if taken:
+            numbers = [frames.Taken(name, number) for name, number in taken.items()]
+            self._say_of_terminals(frames.TerminalTaken(taken=numbers))
+
+    def _say_of_terminals(self, frame: frames.Frame) -> None:
+        captured = self._captured
+        if captured is not None:
+            captured.primary.send_frame(frames.encode(frame), Kind.SMALL)
+
     def _primary_session_id(self, hello: Hello) -> str:
         return str(uuid4())
 
@@ -271,6 +296,8 @@ class ControllerLink(Lanes):
         match frame:
             case frames.Producer():
                 self._produced(frame)
+            case frames.Terminal() if ITerminalEvents.providedBy(self._events):
+                self._events.terminal_received(_decoded(frame.notification, TerminalNotification))
             case frames.BulkPrepared():
                 self._prepared(session, frame.session_id)
             case frames.BulkActive():
@@ -299,10 +326,7 @@ class ControllerLink(Lanes):
             self._open(Terms(Lane.BULK, session_id, session.session_id))
 
     def _produced(self, frame: frames.Producer) -> None:
-        try:
-            notification = msgspec.json.decode(frame.notification, type=ProducerFrame)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise BadMessage("malformed data") from None
+        notification = _decoded(frame.notification, ProducerFrame)
         self._events.producer_received(notification.binding_id, frame.seq, notification)
 
 
@@ -388,6 +412,27 @@ class WorkerLink(Lanes):
         """Only a controller acknowledges."""
         raise AssertionError("a worker acknowledges nothing")
 
+    def send_terminal(self, notification: TerminalNotification) -> bool:
+        """See `ILink`."""
+        captured = self._captured
+        is_output = isinstance(notification.event, TerminalOutput)
+        kind = Kind.TERMINAL if is_output else Kind.ORDINARY
+        if captured is None or not self._shared.budget.admits(Lane.PRIMARY, kind, 0):
+            return False
+        text = frames.terminal(frames.encode(notification))
+        if len(text) > FRAGMENT:
+            # A longer one would leave in pieces, and shorter ones would overtake it.
+            raise LimitExceeded(calls.MESSAGE_TOO_LARGE, "a terminal event is too large")
+        return captured.primary.send_frame(text, kind)
+
+    def detach_terminal(self, attachment_id: str) -> None:
+        """Only a controller detaches."""
+        raise AssertionError("a worker detaches through its terminals")
+
+    def take_terminals(self, taken: dict[str, int]) -> None:
+        """Only a controller takes output."""
+        raise AssertionError("a worker takes no output")
+
     def _primary_session_id(self, hello: Hello) -> str | None:
         return hello.session_id
 
@@ -402,6 +447,10 @@ class WorkerLink(Lanes):
                 self._events.producer_acknowledged(
                     {a.binding_id: a.seq for a in frame.acknowledgements}
                 )
+            case frames.TerminalTaken() if ITerminalEvents.providedBy(self._events):
+                self._events.terminals_taken({t.attachment_id: t.sequence for t in frame.taken})
+            case frames.TerminalDetach() if ITerminalEvents.providedBy(self._events):
+                self._events.terminal_detached(frame.request.attachment_id)
             case frames.BulkPrepare():
                 self._prepare(frame.session_id)
             case frames.BulkConnect():
@@ -433,3 +482,10 @@ class WorkerLink(Lanes):
         if session_id is not None and self._bulk_state.lost(session_id):
             self._tell_phase()
             self._say(frames.BulkLost(session_id))
+
+
+def _decoded(content: msgspec.Raw, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise BadMessage("malformed data") from None

@@ -50,6 +50,27 @@ def child_environment(
     return kept
 
 
+def terminal_environment(children: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a terminal's shell, from what every child gets.
+
+    The window says how large it is, and no variable; whatever is typed here must not find our own
+    controller's address, not even one that its shell's start-up files look for.
+    """
+    kept = {name: value for name, value in children.items() if name not in ("COLUMNS", "LINES")}
+    return {
+        **kept,
+        "TERM": "xterm-256color",
+        "COLORTERM": "truecolor",
+        "FORCE_COLOR": "3",
+        "GARCON_CONTROLLER_URL": "",
+    }
+
+
+def shell_of(environment: Mapping[str, str]) -> str:
+    """Return the shell for terminals, by the service's own environment (server.md C.1)."""
+    return environment.get("GARCON_TERMINAL_SHELL") or environment.get("SHELL") or "/bin/bash"
+
+
 def command_directory(python: str) -> str | None:
     """Return the directory with the ``garcon`` of an interpreter, or None without one."""
     directory = os.path.dirname(os.path.abspath(python))

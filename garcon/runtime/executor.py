@@ -54,15 +54,22 @@ from garcon.runtime.agents.direct import direct_agents
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
+from garcon.runtime.files.service import LocalFiles
 from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentSession,
     ICredentials,
     IExecutorRuntime,
+    IFileHost,
+    IFiles,
     IRunSink,
+    ITerminalHost,
+    ITerminals,
 )
 from garcon.runtime.runs import Run
+from garcon.runtime.terminals.pty import pty_opener
+from garcon.runtime.terminals.service import Terminals
 
 if TYPE_CHECKING:
     from garcon.runtime.discovery import ModelDiscovery
@@ -72,6 +79,7 @@ STEERS_WAITING = 64
 """Inputs that may wait until an agent has taken the one before."""
 STOP_WAIT = 3.0
 SERVICES = ("files", "git", "gh", "terminals")
+OFFERED = frozenset({"files", "terminals"})
 
 
 @define(eq=False)
@@ -120,7 +128,7 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime)
+@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -145,6 +153,12 @@ class LocalRuntime:
         self._instance_id = instance_id
         self._base = project_base
         self._environment = child_environment(environment, role, config_dir)
+        self._terminals = Terminals(
+            reactor, project_base, environment, self._environment, pty_opener(reactor)
+        )
+        self.terminals: ITerminals = self._terminals
+        self._files = LocalFiles(reactor, project_base, os.path.expanduser("~"))
+        self.files: IFiles = self._files
         self._agents = InstalledAgents(agents)
         self._idle_time = idle_time
         self._limit = sessions
@@ -167,7 +181,7 @@ class LocalRuntime:
             instance_id=self._instance_id,
             project_base_path=os.path.realpath(self._base),
             agent_ids=[entry.id for entry in entries],
-            services=dict.fromkeys(SERVICES, False),
+            services={name: name in OFFERED for name in SERVICES},
         )
 
     @returns_deferred
@@ -304,8 +318,12 @@ class LocalRuntime:
 
     @returns_deferred
     async def stop(self) -> None:
-        """Abort what runs, waiting at most three seconds, and end every agent's process."""
+        """Abort what runs, waiting at most three seconds, and end every agent's process and every
+        terminal.
+        """
         self._stopping = True
+        terminals = self._terminals.stop()
+        files = self._files.stop()
         runs = list(self._runs.values())
         ends = [run.when_ended() for run in runs if run.starting is None]
         for run in runs:
@@ -316,8 +334,10 @@ class LocalRuntime:
             self._log.warn("runs did not end in time; their agents are ended all the same")
         for chat_id in list(self._slots):
             self._close(chat_id)
+        await files
         if self._working:
             await self._at_rest.wait()
+        await terminals
 
     # -- runs and sessions
 

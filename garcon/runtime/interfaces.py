@@ -11,6 +11,17 @@ from zope.interface import Attribute, Interface
 
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry
+from garcon.contract.files import (
+    Browsed,
+    FileContent,
+    FileSaved,
+    FileTarget,
+    IdentifiedFile,
+    ListedDirectory,
+    ProjectFiles,
+    SaveFile,
+    Tree,
+)
 from garcon.contract.providers import Discovered, DiscoverModels, ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
@@ -24,6 +35,17 @@ from garcon.contract.runs import (
     RunEvent,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.contract.terminals import (
+    TerminalAttached,
+    TerminalAttachment,
+    TerminalCreation,
+    TerminalEvent,
+    TerminalInfo,
+    TerminalRenaming,
+    TerminalSize,
+    TerminalsListed,
+    TerminalTermination,
+)
 
 
 class IRunSink(Interface):
@@ -104,6 +126,53 @@ class IExecutorRuntime(Interface):
         """The run ids that have not ended."""
 
 
+class IFiles(Interface):
+    """The files of an executor, below its project base (server.md D).
+
+    Failures are `GarconError`s with the codes of `contract.files`; a remote executor's also those
+    of its link.  What is under way in the file system cannot be stopped: who cancels is not told
+    what became of it, and a save or a new directory that had begun goes on to its end.
+    """
+
+    def tree(path: str | None) -> Deferred[Tree]:
+        """Show a directory, or the base: all names, links followed where they stay inside."""
+
+    def browse(path: str | None) -> Deferred[Browsed]:
+        """Name the directories of a directory, or of the base."""
+
+    def project_files(project_path: str) -> Deferred[ProjectFiles]:
+        """Name the files of a project, down to a bounded depth and number."""
+
+    def identity(target: FileTarget) -> Deferred[IdentifiedFile]:
+        """Say which regular file a relative path means."""
+
+    def revision(target: FileTarget) -> Deferred[str | None]:
+        """Return the revision of a file, None where there is none."""
+
+    def read(target: FileTarget) -> Deferred[FileContent]:
+        """Read a file whole, as it was at one moment; ``FILE_CHANGED_DURING_READ`` (409) where no
+        such moment was found.
+        """
+
+    def save(save: SaveFile) -> Deferred[FileSaved]:
+        """Write a file in place, or make it.
+
+        ``FILE_REVISION_CONFLICT`` (409): it is not as expected, or was moved or replaced meanwhile.
+        ``FILE_NO_SPACE`` (507): its old content is there.  ``FILE_SAVE_INCOMPLETE`` (500): it holds
+        a mixture.  ``FILE_SAVE_OUTCOME_UNKNOWN`` (503): nobody confirmed in time, and nothing tries
+        again.
+        """
+
+    def create_directory(path: str | None, name: str) -> Deferred[ListedDirectory]:
+        """Make one directory in a directory, or in the base."""
+
+
+class IFileHost(Interface):
+    """What a runtime provides as well where its files are served."""
+
+    files: IFiles = Attribute("The files of this executor.")
+
+
 class IAgentAuth(Interface):
     """An agent with an account of its own."""
 
@@ -111,6 +180,88 @@ class IAgentAuth(Interface):
         """Say whether it is signed in; its processes get `environment`.  Never fails but by
         cancellation, and is bounded in time.
         """
+
+
+class ITerminalSink(Interface):
+    """Where the events of one attachment go, in order.  Must not raise and must not block."""
+
+    def offer(event: TerminalEvent) -> bool:
+        """Take the next event, or return False: the same one is offered again in a moment.
+
+        Nothing comes before `ITerminals.attach` has fired, and nothing after `TerminalGone`,
+        `TerminalDetached` or `ITerminals.detach`.
+        """
+
+
+class ITerminals(Interface):
+    """The terminals of one executor (server.md C), of all its principals.
+
+    They live as long as the executor's process.  Nothing that happens to a caller, a socket or a
+    link ends a shell; `terminate` does, and the end of that process.
+
+    Failures are `GarconError`s with a code of `contract.terminals`.  A remote executor that cannot
+    be reached fails with ``terminal-unavailable``, and one whose answer was lost with
+    ``terminal-outcome-unknown``: what it did shows in the next `list`.
+    """
+
+    def list(principal_key: str) -> Deferred[TerminalsListed]:
+        """Return a principal's terminals, in display order."""
+
+    def create(wanted: TerminalCreation) -> Deferred[TerminalInfo]:
+        """Start a shell.  Fails with ``terminal-limit``, ``terminal-validation`` (422 for the
+        directory), ``terminal-runtime-changed``, ``terminal-backpressure`` or
+        ``terminal-internal``.  A request that is repeated gets the same answer again, but for a
+        changed runtime and backpressure.  Cancelling does not end what was begun.
+        """
+
+    def rename(wanted: TerminalRenaming) -> Deferred[TerminalInfo]:
+        """Set or take away a title; whoever is attached gets `TerminalChanged`."""
+
+    def terminate(wanted: TerminalTermination) -> Deferred[TerminalInfo | None]:
+        """End a terminal, its process included, and return what it was last; None for an unknown
+        one.
+        """
+
+    def attach(wanted: TerminalAttachment, sink: ITerminalSink) -> Deferred[TerminalAttached]:
+        """Own a terminal.
+
+        An owner with another client id loses it to ``takeover`` only; ``restore`` then fails with
+        ``terminal-takeover-required``, and even so this attachment hears of the terminal's status
+        and end until it is detached.  After any other failure there is no attachment.  Those are
+        ``terminal-not-found``, ``terminal-replay-sequence``, ``terminal-validation``,
+        ``terminal-backpressure``, ``terminal-auth-expired``, and ``terminal-unavailable`` also for
+        an attachment epoch that is over.
+        """
+
+    def taken(attachment_id: str, sequence: int) -> None:
+        """The sink is rid of the output up to this number: as much again may come.
+
+        One that says so too late for its terminal's output is detached, and the shell does not
+        wait for it.
+        """
+
+    def input(attachment_id: str, data: str) -> Deferred[None]:
+        """Type something, after what was typed before; fires when the terminal has it.
+
+        Fails with ``terminal-not-attached``, ``terminal-process-exited``,
+        ``terminal-validation`` (too long, with nothing of it typed), ``terminal-backpressure`` or
+        ``terminal-internal``.  What waits when the attachment loses the terminal is dropped, and
+        its Deferred fires.
+        """
+
+    def resize(attachment_id: str, size: TerminalSize) -> Deferred[None]:
+        """Change the window's size, in order with the input; fails as `input` does, but that an
+        exited terminal has no size to change, and that is no failure.
+        """
+
+    def detach(attachment_id: str) -> None:
+        """End an attachment, and with it all events; an unknown one is none already."""
+
+
+class ITerminalHost(Interface):
+    """What a runtime provides as well where it has terminals."""
+
+    terminals: ITerminals = Attribute("Those of this executor.")
 
 
 TakeRows = Callable[[Sequence[NativeRow]], Deferred[None]]

@@ -13,6 +13,7 @@ from garcon.contract import rpc
 from garcon.contract.diagnostics import LaneDiagnostics, LinkDiagnostics
 from garcon.contract.rpc import Continuity, Lane, Method
 from garcon.contract.runs import ExecutorDescription, RelayedEvent
+from garcon.contract.terminals import TerminalEvent, TerminalNotification
 from garcon.errors import LaneLost, LaunchLost
 from garcon.link.interfaces import (
     CallContext,
@@ -20,6 +21,7 @@ from garcon.link.interfaces import (
     ILaneSession,
     ILink,
     ILinkEvents,
+    ITerminalEvents,
     Peer,
 )
 
@@ -96,6 +98,8 @@ class HeldLink:
         self.bulk_phase = "offline"
         self.last_error: tuple[str, str] | None = None
         self.acknowledged: list[dict[str, int]] = []
+        self.detached: list[str] = []
+        self.taken: list[dict[str, int]] = []
         self.closed: list[str] = []
         self.closing: Deferred[None] | None = None
         self.probed: Deferred[None] | None = None
@@ -160,6 +164,15 @@ class HeldLink:
     def acknowledge(self, acknowledgements: dict[str, int]) -> None:
         self.acknowledged.append(acknowledgements)
 
+    def send_terminal(self, notification: TerminalNotification) -> bool:
+        raise AssertionError("only a worker sends these")
+
+    def detach_terminal(self, attachment_id: str) -> None:
+        self.detached.append(attachment_id)
+
+    def take_terminals(self, taken: dict[str, int]) -> None:
+        self.taken.append(taken)
+
     def close(self, cause: str) -> Deferred[None]:
         """Lose what is there; hold the end back if the test has put a Deferred in `closing`."""
         self.closed.append(cause)
@@ -213,6 +226,12 @@ class HeldLink:
     def produce(self, binding_id: str, seq: int, event: RelayedEvent) -> None:
         """Deliver one producer frame."""
         self.events.producer_received(binding_id, seq, rpc.produced(binding_id, event))
+
+    def tell(self, attachment_id: str, event: TerminalEvent) -> None:
+        """Deliver one terminal event."""
+        assert ITerminalEvents.providedBy(self.events)
+        notification = TerminalNotification(attachment_id=attachment_id, event=event)
+        self.events.terminal_received(notification)
 
 
 @implementer(ILaneSession)

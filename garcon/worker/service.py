@@ -14,9 +14,10 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from garcon.contract.terminals import TerminalNotification
 from garcon.deferreds import returns_deferred
 from garcon.errors import StartupError
-from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents, ITerminalEvents
 from garcon.local.leases import Lease
 from garcon.runtime.interfaces import IExecutorRuntime
 from garcon.worker.gateway.listener import Gateway
@@ -30,7 +31,7 @@ LAST_WORDS = 0.5
 """How long a stopping worker waits for its controller to take the ends of its runs."""
 
 
-@implementer(ILinkEvents)
+@implementer(ILinkEvents, ITerminalEvents)
 class Worker:
     """Everything of the process but its options.  `start_up` and `shut_down` come once each."""
 
@@ -54,7 +55,7 @@ class Worker:
         self._listen = listen
         self._link: ILink | None = None
         self._listener: LinkListener | None = None
-        self.serving = Serving(reactor, runtime, self._offer)
+        self.serving = Serving(reactor, runtime, self._offer, tell=self._tell)
         self.gateway = Gateway(reactor, reactor, self.current, descriptor_path, wall_clock)
 
     @returns_deferred
@@ -130,6 +131,9 @@ class Worker:
     def _offer(self, seq: int, frame: Struct) -> bool:
         return self._link is not None and self._link.send_producer(seq, frame)
 
+    def _tell(self, notification: TerminalNotification) -> bool:
+        return self._link is not None and self._link.send_terminal(notification)
+
     # ILinkEvents
 
     def primary_installed(self, captured: ICapturedLink) -> None:
@@ -154,3 +158,18 @@ class Worker:
     def producer_acknowledged(self, acknowledgements: dict[str, int]) -> None:
         """The controller has these frames."""
         self.serving.acknowledged(acknowledgements)
+
+    # ITerminalEvents
+
+    def terminal_received(self, notification: TerminalNotification) -> None:
+        """Only a controller receives these."""
+
+    def terminal_detached(self, attachment_id: str) -> None:
+        """An attachment is not wanted any more."""
+        if self.serving.terminals is not None:
+            self.serving.terminals.detached(attachment_id)
+
+    def terminals_taken(self, taken: dict[str, int]) -> None:
+        """There is room for more output."""
+        if self.serving.terminals is not None:
+            self.serving.terminals.taken(taken)

@@ -92,13 +92,17 @@ def _read(number: int, given: dict[str, Any]) -> Attachment:
     name = (name or "").strip() or f"attachment-{number}"
     if len(name.encode()) > NAME_BYTES:
         raise validation(f"the name of attachment {number} is too long")
-    mime_type = _type(number, head[1], said or "", name)
+    mime_type = type_of(number, head[1], said or "", name)
     limit = VIDEO_BYTES if mime_type.startswith("video/") else BYTES
     size = _size(number, data, head.end(), limit)
     return Attachment(Image(data, name, mime_type), mime_type, size)
 
 
-def _type(number: int, in_url: str, said: str, name: str) -> str:
+def type_of(number: int, in_url: str, said: str, name: str) -> str:
+    """Return the type of an attachment: what its URL or its sender says, else by its name.
+
+    Raises for one that is not taken; `number` is what the attachment is called then.
+    """
     first, second = _canonical(in_url), _canonical(said)
     if first not in _UNSAID and second not in _UNSAID and first != second:
         raise validation(f"attachment {number} has two different types")

@@ -153,6 +153,13 @@ class Chats:
         """Return the ids of the pinned chats, in order (`pinnedChatIds` of the settings)."""
         return self._state.registry.order.of("pinned")
 
+    def place(self, chat_id: str) -> tuple[str, str]:
+        """Return the executor and the project directory of a chat, or raise
+        ``SESSION_NOT_FOUND`` (404).
+        """
+        record = self._state.registry.get(chat_id).record
+        return record.executor_id, record.project_path
+
     def using_profile(self, profile_id: str) -> list[str]:
         """Return the ids of the chats whose model is reached through a profile."""
         return [

@@ -46,6 +46,7 @@ from garcon.contract.steering import (
     Steered,
     SteerOutcome,
 )
+from garcon.controller.executors.remote_files import RemoteFiles
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -53,17 +54,25 @@ from garcon.controller.executors.remote_run import (
     Stage,
     Verdict,
 )
+from garcon.controller.executors.remote_terminals import RemoteTerminals
 from garcon.deferreds import Tasks, Waiters, returns_deferred
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.link.interfaces import ICapturedLink, ILink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
+from garcon.runtime.interfaces import (
+    IExecutorRuntime,
+    IFileHost,
+    IFiles,
+    IRunSink,
+    ITerminalHost,
+    ITerminals,
+)
 
 ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
 """So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
-@implementer(IExecutorRuntime)
+@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
 class RemoteRuntime:
     """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
@@ -80,6 +89,9 @@ class RemoteRuntime:
         self._link = link
         self._timestamp = timestamp
         self._settings = settings
+        self.files: IFiles = RemoteFiles(reactor, self._ask_for_files)
+        self.remote_terminals = RemoteTerminals(reactor, link, settings.ack_batch)
+        self.terminals: ITerminals = self.remote_terminals
         self._captured: ICapturedLink | None = None
         self._description: ExecutorDescription | None = None
         self._runs: dict[str, RemoteRun] = {}  # by binding
@@ -131,8 +143,9 @@ class RemoteRuntime:
         self._installed.fire(None)
 
     def session_lost(self) -> None:
-        """The generation is gone; its runs wait for the next."""
+        """The generation is gone; its runs wait for the next, its attachments end."""
         self._captured = None
+        self.remote_terminals.session_lost()
         self._acknowledgements.clear()
         if self._acknowledging is not None:
             self._acknowledging.cancel()
@@ -414,6 +427,10 @@ class RemoteRuntime:
         once it is sent it has all of its method's time, or what its caller gives it.
         """
         return await self._call(method, request, interactive=True, deadline=method.deadline)
+
+    @returns_deferred
+    async def _ask_for_files(self, method: rpc.Method, request: Struct, seconds: float) -> Any:
+        return await self._call(method, request, interactive=True, deadline=seconds)
 
     async def _call(self, method: rpc.Method, request: Struct, **more: Any) -> Any:
         link = self._link()

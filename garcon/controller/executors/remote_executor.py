@@ -23,6 +23,7 @@ from garcon.contract.bridge import access_denied, unavailable
 from garcon.contract.diagnostics import ExecutorDiagnostics
 from garcon.contract.executors import BulkState, ExecutorSnapshot, LastError, MachineServices
 from garcon.contract.runs import ExecutorDescription
+from garcon.contract.terminals import TerminalNotification
 from garcon.controller.executors.authority import Authority, Ending, Lease
 from garcon.controller.executors.interfaces import Availability
 from garcon.controller.executors.records import (
@@ -34,7 +35,7 @@ from garcon.controller.executors.records import (
 from garcon.controller.executors.remote import RemoteRuntime
 from garcon.deferreds import Tasks
 from garcon.errors import CallError
-from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
+from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents, ITerminalEvents
 from garcon.link.settings import LinkSettings
 
 OpenLink = Callable[[ExecutorRecord, ILinkEvents, Mapping[str, Handler]], ILink]
@@ -376,7 +377,7 @@ class RemoteExecutor:
         self.noticed()
 
 
-@implementer(ILinkEvents)
+@implementer(ILinkEvents, ITerminalEvents)
 class _LinkListener:
     """Hears one link, until that link is retired."""
 
@@ -404,6 +405,16 @@ class _LinkListener:
             self.owner.runtime.producer_received(binding_id, seq, frame)
 
     def producer_acknowledged(self, acknowledgements: dict[str, int]) -> None:
+        """Only workers are told."""
+
+    def terminal_received(self, notification: TerminalNotification) -> None:
+        if self.owner is not None:
+            self.owner.runtime.remote_terminals.received(notification)
+
+    def terminal_detached(self, attachment_id: str) -> None:
+        """Only workers are told."""
+
+    def terminals_taken(self, taken: dict[str, int]) -> None:
         """Only workers are told."""
 
 

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from garcon.contract.decoding import decode
 from garcon.contract.limits import KIB
-from garcon.controller.handlers import Answer, Handlers, Observer, error_answer
+from garcon.controller.handlers import Answer, Form, Handlers, Observer, error_answer
 from garcon.controller.http import compression, ranges
 from garcon.controller.http.pages import KeptAnswer, Page
 from garcon.controller.http.policy import NOT_FOUND, Admitted, outgoing
@@ -90,6 +90,7 @@ class Door:
             body=body,
             executor_id=admitted.match.executor_id,
             base_url=admitted.base_url,
+            form=_form(incoming) if operation.form else None,
         )
         if operation.route.mutation:
             work = self._shielded(work, no_store=operation.no_store)
@@ -143,6 +144,10 @@ class Door:
             return encode(body)
         pool = self._reactor.getThreadPool()
         return await deferToThreadPool(self._reactor, pool, encode, body)
+
+
+def _form(incoming: Incoming) -> Form:
+    return Form(incoming.header(b"content-type") or "", incoming.body)
 
 
 async def _served(page: Page, incoming: Incoming) -> Outgoing:

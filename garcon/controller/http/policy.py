@@ -164,7 +164,15 @@ class ControllerPolicy:
         if principal is None:
             # Whoever is not known could otherwise keep a connection by a body that never comes.
             limit = 0 if match.operation.body is None else limits.CREDENTIALS_BODY
-        return Admission(limit, Admitted(match, principal, base), is_known=principal is not None)
+        admission = Admission(
+            limit, Admitted(match, principal, base), is_known=principal is not None
+        )
+        own = match.operation.body_limit
+        if own is not None and own.most < limit:
+            admission.limit = own.most
+            too_large = GarconError(own.code, own.text, status=413)
+            admission.too_large = outgoing(too_large, match.operation)
+        return admission
 
     def _socket(self, incoming: Incoming) -> Outgoing | Upgrade:
         if self._sockets is None:

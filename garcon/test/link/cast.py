@@ -14,8 +14,16 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from garcon.contract.rpc import RECONCILE, Continuity, Lane, Method
+from garcon.contract.terminals import TerminalNotification
 from garcon.errors import GarconError
-from garcon.link.interfaces import CallContext, Guarded, Handler, ICapturedLink, ILinkEvents
+from garcon.link.interfaces import (
+    CallContext,
+    Guarded,
+    Handler,
+    ICapturedLink,
+    ILinkEvents,
+    ITerminalEvents,
+)
 
 SECRET = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 OTHER_SECRET = "BAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
@@ -54,7 +62,7 @@ METHODS = {
 }
 
 
-@implementer(ILinkEvents)
+@implementer(ILinkEvents, ITerminalEvents)
 @define(eq=False)
 class Owner:
     """Remembers what a link told it; `on_event` hears each name as it comes."""
@@ -65,6 +73,9 @@ class Owner:
     failures: list[tuple[str, str]] = field(factory=list)
     produced: list[tuple[str, int, Any]] = field(factory=list)
     acknowledged: list[dict[str, int]] = field(factory=list)
+    told: list[TerminalNotification] = field(factory=list)
+    detached: list[str] = field(factory=list)
+    taken: list[dict[str, int]] = field(factory=list)
     on_event: Callable[[str], None] = lambda name: None
 
     def primary_installed(self, captured: ICapturedLink) -> None:
@@ -90,6 +101,18 @@ class Owner:
     def producer_acknowledged(self, acknowledgements: dict[str, int]) -> None:
         self.acknowledged.append(acknowledgements)
         self.on_event("acknowledged")
+
+    def terminal_received(self, notification: TerminalNotification) -> None:
+        self.told.append(notification)
+        self.on_event("told")
+
+    def terminal_detached(self, attachment_id: str) -> None:
+        self.detached.append(attachment_id)
+        self.on_event("detached")
+
+    def terminals_taken(self, taken: dict[str, int]) -> None:
+        self.taken.append(taken)
+        self.on_event("taken")
 
 
 @define(eq=False)

@@ -22,6 +22,12 @@ from garcon.contract.rpc import (
     produced,
 )
 from garcon.contract.runs import SessionStarted
+from garcon.contract.terminals import (
+    TerminalChunk,
+    TerminalDetach,
+    TerminalNotification,
+    TerminalOutput,
+)
 from garcon.link import frames
 from garcon.link.fragments import WHOLE, cut
 from garcon.link.handshake import Answering, Dialling, Mine, Terms
@@ -62,6 +68,9 @@ def _frames() -> dict[str, str]:
     )
     binding = "c1de4c62-9c2d-4d0c-8f0a-000000000030"
     fact = produced(binding, SessionStarted(agent_session_id="agent"))
+    attachment = "c1de4c62-9c2d-4d0c-8f0a-000000000040"
+    chunk = TerminalChunk(sequence=7, data="$ ls\r\n")
+    output = TerminalNotification(attachment_id=attachment, event=TerminalOutput(chunks=[chunk]))
     lost = ReconcileCalls([LostCall(CALL, SESSION, 7)])
     states = ReconciledCalls([CallState(CALL, "not-received")])
     encode = frames.encode
@@ -84,6 +93,11 @@ def _frames() -> dict[str, str]:
         "producer-ack": encode(
             frames.ProducerAck(acknowledgements=[frames.Acknowledgement(binding, 1)])
         ),
+        "terminal": frames.terminal(encode(output)),
+        "terminal-detach": encode(
+            frames.TerminalDetach(request=TerminalDetach(attachment_id=attachment))
+        ),
+        "terminal-taken": encode(frames.TerminalTaken(taken=[frames.Taken(attachment, 7)])),
         "bulk-prepare": encode(frames.BulkPrepare(BULK)),
         "bulk-prepared": encode(frames.BulkPrepared(BULK)),
         "bulk-connect": encode(frames.BulkConnect(BULK)),

@@ -1,8 +1,4 @@
-"""Terminal traffic beside everything else that a link carries.
-
-There are no terminals yet, so the test has notifications of its own: producer frames of a binding
-that stands for a terminal, admitted as terminal output is.
-"""
+"""Terminal traffic beside everything else that a link carries."""
 
 from __future__ import annotations
 
@@ -11,8 +7,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock, LoopingCall
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer_only
 
 from garcon.contract.limits import (
+    FRAGMENT,
     KIB,
     MIB,
     TERMINAL_QUEUE_BYTES,
@@ -20,9 +18,18 @@ from garcon.contract.limits import (
 )
 from garcon.contract.rpc import Lane, produced
 from garcon.contract.runs import SessionStarted
+from garcon.contract.terminals import (
+    TerminalChunk,
+    TerminalEvent,
+    TerminalGone,
+    TerminalNotification,
+    TerminalOutput,
+    TerminalTakenOver,
+)
+from garcon.errors import LimitExceeded
 from garcon.link import frames
+from garcon.link.interfaces import ILinkEvents
 from garcon.link.memory import MemoryDialler, MemoryNetwork, memory_pair
-from garcon.link.queue import Kind
 from garcon.test.link.cast import (
     ASK,
     ECHO,
@@ -91,10 +98,8 @@ class Terminals(SynchronousTestCase):
 
     def write(self, size: int = OUTPUT) -> bool:
         """Offer the next piece of output; return whether it was admitted."""
-        session = self.captured(self.worker).primary
-        frame = produced(TERMINAL, SessionStarted(agent_session_id="o" * size))
-        text = frames.producer(self.offered + 1, frames.encode(frame))
-        is_admitted: bool = session.send_frame(text, Kind.TERMINAL)
+        chunk = TerminalChunk(sequence=self.offered + 1, data="o" * size)
+        is_admitted = self.worker.send_terminal(notice(TerminalOutput(chunks=[chunk])))
         self.offered += is_admitted
         return is_admitted
 
@@ -104,8 +109,16 @@ class Terminals(SynchronousTestCase):
             pass
 
     def arrived(self, binding: str = TERMINAL) -> list[int]:
-        """Return the numbers of what has come of a binding, in the order it came."""
-        return [seq for name, seq, _ in self.controller_owner.produced if name == binding]
+        """Return the numbers of what has come of a terminal or a run, in the order it came."""
+        if binding != TERMINAL:
+            return [seq for name, seq, _ in self.controller_owner.produced if name == binding]
+        events = [told.event for told in self.controller_owner.told]
+        return [c.sequence for e in events if isinstance(e, TerminalOutput) for c in e.chunks]
+
+
+def notice(event: TerminalEvent) -> TerminalNotification:
+    """Return an event as it crosses."""
+    return TerminalNotification(attachment_id="a", event=event)
 
 
 class Admission(Terminals):
@@ -173,6 +186,89 @@ class Admission(Terminals):
         self.failureResultOf(d)
         self.assertTrue(self.write())
         self.assertEqual(self.controller_owner.lost + self.worker_owner.lost, [])
+
+
+class Events(Terminals):
+    """What is said of terminals, both ways."""
+
+    def test_their_order(self) -> None:
+        """Is kept, whatever kind they are of, also with the replies of calls before and after."""
+        asked = self.captured(self.controller).call(ECHO, Text("before"))
+        order: list[str] = []
+        asked.addCallback(lambda _: order.append("reply"))
+        self.controller_owner.on_event = order.append
+        self.clock.advance(0)
+        self.write()
+        self.worker.send_terminal(notice(TerminalTakenOver(replacement_client_id="c")))
+        self.worker.send_terminal(notice(TerminalGone()))
+        self.pass_time(0.1)
+        kinds = [type(told.event) for told in self.controller_owner.told]
+        self.assertEqual(kinds, [TerminalOutput, TerminalTakenOver, TerminalGone])
+        self.assertEqual(order, ["reply", "told", "told", "told"])
+
+    def test_what_is_no_output(self) -> None:
+        """Is admitted as a call would be, when output is not."""
+        wire = self.captured(self.worker).primary._wire
+        wire.set_writable(False)
+        self.assertFalse(self.write())
+        self.assertTrue(self.worker.send_terminal(notice(TerminalGone())))
+        wire.set_writable(True)
+        self.pass_time(0.1)
+        self.assertEqual([told.event for told in self.controller_owner.told], [TerminalGone()])
+
+    def test_one_that_no_record_holds(self) -> None:
+        """Is refused, as it would leave in pieces, between which others pass; the largest goes."""
+        around = len(frames.terminal(frames.encode(self.output_of(0))))
+        self.assertTrue(self.worker.send_terminal(self.output_of(FRAGMENT - around)))
+        self.assertRaises(
+            LimitExceeded, self.worker.send_terminal, self.output_of(FRAGMENT - around + 1)
+        )
+        self.pass_time(0.1)
+        self.assertEqual(len(self.controller_owner.told), 1)
+
+    def output_of(self, size: int) -> TerminalNotification:
+        return notice(TerminalOutput(chunks=[TerminalChunk(sequence=1, data="x" * size)]))
+
+    def test_the_controllers_word(self) -> None:
+        """On what was taken and on what is not wanted needs no call and no place."""
+        self.controller.take_terminals({"a": 3, "b": 4})
+        self.controller.take_terminals({})
+        self.controller.detach_terminal("a")
+        self.pass_time(0.1)
+        self.assertEqual(self.worker_owner.taken, [{"a": 3, "b": 4}])
+        self.assertEqual(self.worker_owner.detached, ["a"])
+
+    def test_without_a_session(self) -> None:
+        """Nothing is sent, and nothing fails."""
+        self.network.cut()
+        self.assertFalse(self.write())
+        self.assertFalse(self.worker.send_terminal(notice(TerminalGone())))
+        self.controller.take_terminals({"a": 1})
+        self.controller.detach_terminal("a")
+
+    def test_an_owner_without_terminals(self) -> None:
+        """Is told nothing: the peer has broken the protocol."""
+        for link, owner, say in (
+            (self.controller, PlainOwner(), lambda: self.worker.send_terminal(gone())),
+            (self.worker, PlainOwner(), lambda: self.controller.detach_terminal("a")),
+            (self.worker, PlainOwner(), lambda: self.controller.take_terminals({"a": 1})),
+        ):
+            before, link._events = link._events, owner
+            say()
+            self.pass_time(0.1)
+            self.assertEqual([cause for _, cause in owner.lost], ["protocol-error"])
+            link._events = before
+            self.pass_time(20)
+            self.assertEqual(self.controller.bulk_phase, "ready")
+
+
+def gone() -> TerminalNotification:
+    return notice(TerminalGone())
+
+
+@implementer_only(ILinkEvents)
+class PlainOwner(Owner):
+    """One that knows no terminals."""
 
 
 class Beside(Terminals):

@@ -154,7 +154,8 @@ class DescriptionTests(ControllerCase):
         self.name_known(case, case.query, needed, there)
         body = entry.get("requestBody")
         if body is not None:
-            shape = body["content"]["application/json"]["schema"]
+            (content,) = body["content"].values()
+            shape = content["schema"]
             if "$ref" in shape:
                 name = shape["$ref"].rpartition("/")[2]
                 shape = self.description["components"]["schemas"][name]

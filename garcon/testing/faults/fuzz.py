@@ -22,6 +22,12 @@ from garcon.contract.limits import FRAGMENT, KIB
 from garcon.contract.messages import AssistantMessage
 from garcon.contract.rpc import METHODS, Lane, ProducerFrame, produced
 from garcon.contract.runs import LaunchSettled, RelayedEvent, RowProduced, RunEnded
+from garcon.contract.terminals import (
+    TerminalChunk,
+    TerminalDetach,
+    TerminalNotification,
+    TerminalOutput,
+)
 from garcon.errors import BadMessage
 from garcon.link import frames
 from garcon.link.causes import safe_notice
@@ -168,6 +174,12 @@ def targets() -> list[Target]:
             _MSGSPEC,
         ),
         Target(
+            "terminal events",
+            (msgspec.json.encode(_output()),),
+            partial(msgspec.json.decode, type=TerminalNotification),
+            _MSGSPEC,
+        ),
+        Target(
             "events",
             tuple(msgspec.json.encode(event) for event in _events()),
             partial(msgspec.json.decode, type=RelayedEvent),
@@ -183,6 +195,11 @@ _MSGSPEC = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 def _row() -> ProducerFrame:
     message = AssistantMessage(timestamp="2026-01-02T03:04:05.678Z", content="text")
     return produced("binding", RowProduced(message=message))
+
+
+def _output() -> TerminalNotification:
+    chunks = [TerminalChunk(sequence=n, data="$ ls\r\n") for n in (1, 2)]
+    return TerminalNotification(attachment_id="a", event=TerminalOutput(chunks=chunks))
 
 
 def _events() -> Iterable[Any]:
@@ -207,6 +224,9 @@ def sound_frames() -> tuple[bytes, ...]:
         frames.producer(1, msgspec.json.encode(_row())),
         frames.encode(frames.ProducerAck(acknowledgements=[frames.Acknowledgement("b", 1)])),
         frames.encode(frames.ReplyAck([CALL] * 3)),
+        frames.terminal(msgspec.json.encode(_output())),
+        frames.encode(frames.TerminalDetach(request=TerminalDetach(attachment_id="a"))),
+        frames.encode(frames.TerminalTaken(taken=[frames.Taken("a", 1)] * 3)),
         *(
             frames.encode(kind(SESSION))
             for kind in (
@@ -223,10 +243,15 @@ def sound_frames() -> tuple[bytes, ...]:
 def _take_frame(text: bytes) -> None:
     """A frame that was taken can be looked at, and its payload decoded."""
     frame = frames.decode(memoryview(text))
-    payload = getattr(frame, "request", None) or getattr(frame, "value", None)
-    if payload is not None:
+    payloads: dict[Any, str] = {
+        frames.Request: "request",
+        frames.Result: "value",
+        frames.Terminal: "notification",
+    }
+    where = payloads.get(type(frame))
+    if where is not None:
         try:
-            msgspec.json.decode(payload)
+            msgspec.json.decode(getattr(frame, where))
         except _MSGSPEC:
             raise BadMessage("its receiver refuses the payload") from None
 
@@ -276,6 +301,8 @@ def _sound(info: Any) -> Any:
             return 1
         case msgspec.inspect.StrType():
             return "text"
+        case msgspec.inspect.BytesType():
+            return "dGV4dA=="
         case _:
             return None
 

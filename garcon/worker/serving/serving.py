@@ -12,19 +12,21 @@ from twisted.logger import Logger
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler, ICapturedLink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime
+from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ITerminalHost
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import Bindings
 from garcon.worker.serving.continuity import Continuity
+from garcon.worker.serving.files import FileServing
 from garcon.worker.serving.methods import Methods
 from garcon.worker.serving.relay import Relay
+from garcon.worker.serving.terminals import Send, TerminalServing
 
 
 class Serving:
     """The worker's side of its controller's sessions, over however many of them.
 
     `offer` queues one numbered producer frame on the current session and says whether it was
-    admitted.
+    admitted; `tell` does so with one terminal event.
     """
 
     _log = Logger()
@@ -36,6 +38,7 @@ class Serving:
         offer: Callable[[int, Struct], bool],
         backlog: Backlog | None = None,
         settings: LinkSettings | None = None,
+        tell: Send = lambda _: False,
     ) -> None:
         settings = settings or LinkSettings()
         self._clock = clock
@@ -44,6 +47,11 @@ class Serving:
         self._bindings = Bindings(self._relay)
         self._continuity = Continuity(clock, runtime, self._bindings, self._tasks, settings)
         self._methods = Methods(runtime, self._bindings, self._continuity)
+        self.terminals: TerminalServing | None = None
+        """Where the runtime has terminals."""
+        if ITerminalHost.providedBy(runtime):
+            self.terminals = TerminalServing(runtime.terminals, tell)
+        self._files = FileServing(clock, runtime.files) if IFileHost.providedBy(runtime) else None
 
     @property
     def streams(self) -> int:
@@ -52,7 +60,9 @@ class Serving:
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return what the link dispatches to, by method name."""
-        return self._methods.handlers()
+        terminals = {} if self.terminals is None else self.terminals.handlers()
+        files = {} if self._files is None else self._files.handlers()
+        return {**self._methods.handlers(), **terminals, **files}
 
     def session_started(self, captured: ICapturedLink) -> None:
         """A session of a controller is there."""
@@ -61,6 +71,8 @@ class Serving:
     def session_lost(self, captured: ICapturedLink) -> None:
         """A session of a controller has ended."""
         self._continuity.session_lost(captured.generation, captured.peer.runtime_id)
+        if self.terminals is not None:
+            self.terminals.session_lost(captured.generation)
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> None:
         """The controller has these frames."""
