@@ -27,7 +27,7 @@ from zope.interface import implementer
 from garcon.deferreds import returns_deferred
 from garcon.errors import StartupError
 from garcon.store.interfaces import Damaged, IStore, NotStored
-from garcon.store.records import Change, Row, StoredChat
+from garcon.store.records import Change, PutSetting, Row, StoredChat
 from garcon.store.schema import SCHEMA_VERSION, Tables, create, is_damage
 
 T = TypeVar("T")
@@ -137,7 +137,8 @@ class SqliteStore:
     def write(self, changes: Sequence[Change]) -> Deferred[None]:
         if self._closing or self._tables is None:
             return fail(NotStored("it is not open"))
-        self._chats = None
+        if not all(isinstance(change, PutSetting) for change in changes):
+            self._chats = None
         done: Deferred[None] = Deferred()
         self._queued.append(_Write(tuple(changes), done))
         if not self._committing:

@@ -168,14 +168,15 @@ class FileTests(SynchronousTestCase):
         self.store = self.opened()
 
     def test_chats_are_read_once_at_a_start(self) -> None:
-        """What was read to judge the file is what the first asks for; later it is read anew, and
-        at once where something was written before anybody has asked.
+        """What was read to judge the file is what the first asks for, whatever settings were
+        written before; later it is read anew, and at once where anything else was written before.
         """
         self.fill()
         self.successResultOf(self.store.close())
         counting = Counting(str(self.path), InlineReactor(), InlinePool())
         counting.check()
         self.successResultOf(counting.open())
+        self.successResultOf(counting.write([PutSetting("a", "1")]))
         first = self.successResultOf(counting.load())
         self.assertEqual({chat.record.chat_id for chat in first}, {CHAT, OTHER})
         self.assertEqual(counting.statements("FROM chats"), 1)
