@@ -240,7 +240,7 @@ class Exits(PtyCase):
 
     async def test_its_last_words(self) -> None:
         """Within that moment are heard."""
-        self.script("(trap '' HUP; sleep 0.3; echo late) & exit 0")
+        self.script("trap '' HUP; (sleep 0.3; echo late) & exit 0")
         self.assertEqual(await self.exit(), 0)
         self.assertIn(b"late", self.output)
 
