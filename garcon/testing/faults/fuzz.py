@@ -243,15 +243,17 @@ def sound_frames() -> tuple[bytes, ...]:
 def _take_frame(text: bytes) -> None:
     """A frame that was taken can be looked at, and its payload decoded."""
     frame = frames.decode(memoryview(text))
-    payloads: dict[Any, str] = {
-        frames.Request: "request",
-        frames.Result: "value",
-        frames.Terminal: "notification",
-    }
-    where = payloads.get(type(frame))
-    if where is not None:
+    payload = None
+    match frame:
+        case frames.Request():
+            payload = frame.request
+        case frames.Result():
+            payload = frame.value
+        case frames.Terminal():
+            payload = frame.notification
+    if payload is not None:
         try:
-            msgspec.json.decode(getattr(frame, where))
+            msgspec.json.decode(payload)
         except _MSGSPEC:
             raise BadMessage("its receiver refuses the payload") from None
 
