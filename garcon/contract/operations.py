@@ -26,6 +26,7 @@ from garcon.contract import (
     queue_commands,
     routes,
     settings,
+    terminals,
     upkeep,
 )
 from garcon.contract.routes import Route
@@ -60,6 +61,8 @@ class Operation:
     """A second shape that success may take (an unavailable history: chats.md 4.9)."""
     invalid: str = field(default="VALIDATION_FAILED", kw_only=True)
     """The code of a body that has not its shape (control.md C.4, D.5)."""
+    validation: str = field(default="VALIDATION_FAILED", kw_only=True)
+    """The code of a request whose sender, text or query is not as it has to be."""
     raw: bool = field(default=False, kw_only=True)
     """Success is bytes of a type of their own, not JSON; `reply` is `bytes`."""
     form: tuple[str, ...] = field(default=(), kw_only=True)
@@ -333,6 +336,39 @@ UPLOAD_ATTACHMENTS = Operation(
 )
 UPLOAD_IMAGES = Operation(
     routes.UPLOAD_IMAGES, files.Uploaded, form=files.UPLOAD_FIELDS, body_limit=_UPLOAD
+)
+
+LIST_TERMINALS = Operation(
+    routes.LIST_TERMINALS,
+    terminals.TerminalList,
+    query=terminals.TerminalQuery,
+    no_store=True,
+    validation=terminals.VALIDATION,
+)
+CREATE_TERMINAL = Operation(
+    routes.CREATE_TERMINAL,
+    terminals.TerminalCreated,
+    body=terminals.CreateTerminal,
+    status=201,
+    no_store=True,
+    invalid=terminals.VALIDATION,
+    validation=terminals.VALIDATION,
+)
+TERMINATE_TERMINAL = Operation(
+    routes.TERMINATE_TERMINAL,
+    terminals.TerminalTerminated,
+    body=terminals.TerminateTerminal,
+    no_store=True,
+    invalid=terminals.VALIDATION,
+    validation=terminals.VALIDATION,
+)
+RENAME_TERMINAL = Operation(
+    routes.RENAME_TERMINAL,
+    terminals.TerminalRenamed,
+    body=terminals.RenameTerminal,
+    no_store=True,
+    invalid=terminals.VALIDATION,
+    validation=terminals.VALIDATION,
 )
 
 OPERATIONS: tuple[Operation, ...] = tuple(

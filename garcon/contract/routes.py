@@ -159,6 +159,11 @@ MAKE_DIRECTORY = Route("POST", "/files/directories", bridged=False, mutation=Tru
 UPLOAD_ATTACHMENTS = Route("POST", "/files/upload-attachments", bridged=False)
 UPLOAD_IMAGES = Route("POST", "/files/upload-images", bridged=False)
 
+LIST_TERMINALS = Route("GET", "/terminals", bridged=False)
+CREATE_TERMINAL = Route("POST", "/terminals", bridged=False, mutation=True)
+TERMINATE_TERMINAL = Route("DELETE", "/terminals", bridged=False, mutation=True)
+RENAME_TERMINAL = Route("PATCH", "/terminals", bridged=False, mutation=True)
+
 # Registered for the bridge, their handlers come later: the gateway answers 404
 # OPERATION_NOT_AVAILABLE (decisions.md 12).
 EXPORT = Route("GET", "/chats/export", pool="long", deadline=120.0)

@@ -343,15 +343,21 @@ class TerminalCreation(_Part, frozen=True, kw_only=True):
 
 
 class TerminalRenaming(_Part, frozen=True, kw_only=True):
+    """With a `terminal_runtime_id` of another process there is no such terminal, as with the two
+    that follow.
+    """
+
     principal_key: str
     session_id: str
     title: str | None
+    terminal_runtime_id: str | None = None
 
 
 class TerminalTermination(_Part, frozen=True, kw_only=True):
     principal_key: str
     session_id: str
     request_id: str
+    terminal_runtime_id: str | None = None
 
 
 class TerminalRemoved(_Part, frozen=True, kw_only=True):
@@ -382,6 +388,7 @@ class TerminalAttachment(_Part, frozen=True, kw_only=True):
     attachment_epoch: str | None = None
     expires_in: float | None = None
     size: TerminalSize | None = None
+    terminal_runtime_id: str | None = None
 
 
 class TerminalAttached(_Part, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from garcon.contract.operations import NoQuery, Operation
 from garcon.controller.principals import Principal
 from garcon.deferreds import returns_deferred
-from garcon.errors import GarconError, validation
+from garcon.errors import GarconError
 
 Q = TypeVar("Q")
 B = TypeVar("B")
@@ -211,9 +211,9 @@ def _parse_query(operation: Operation, pairs: Sequence[tuple[str, str]]) -> Stru
         if name not in known:
             continue
         if name in found:
-            raise validation(f"the query names {name} twice")
+            raise GarconError(operation.validation, f"the query names {name} twice")
         found[name] = value
-    return _convert(found, operation.query)
+    return _convert(found, operation.query, operation.validation)
 
 
 def _parse_body(operation: Operation, body: dict[str, Any] | None) -> Any:

@@ -51,6 +51,8 @@ from garcon.controller.preambles.service import PreambleService
 from garcon.controller.providers.service import Providers
 from garcon.controller.providers.store import ProviderStore
 from garcon.controller.settings.service import Settings
+from garcon.controller.terminals.door import TerminalDoor
+from garcon.controller.terminals.operations import TerminalOperations
 from garcon.controller.ws.hub import Sockets
 from garcon.controller.ws.resource import BrowserDoor
 from garcon.controller.ws.socket import SocketLimits
@@ -202,7 +204,8 @@ class Controller:
         )
         self.executors.use = self.chats
         bridged = self.handlers.observed(self.metrics.called, reactor.seconds)
-        self.sockets = Sockets(reactor, self.chats.answers(), config.sockets)
+        self.terminals = TerminalDoor(self.executors, reactor, time.time)
+        self.sockets = Sockets(reactor, self.chats.answers(), config.sockets, self.terminals)
         self.publisher.subscribe(self.sockets.publish)
         self.notices = ExecutorNotices(reactor, self.executors.snapshots, self.publisher.publish)
         self.executors.noticed = self.notices.changed
@@ -232,6 +235,7 @@ class Controller:
             config.token_lifetime_ms,
             disabled=config.disable_auth,
         )
+        self.accounts.signed_out.append(self.terminals.signed_out)
         self.identities = Identities(
             self._capability, disable_auth=config.disable_auth, holder=self.accounts.holder
         )
@@ -305,6 +309,7 @@ class Controller:
         self.preambles.register(self.handlers)
         AgentAccounts(self.executors, self.catalogs, self._reactor).register(self.handlers)
         FileOperations(self._reactor, self.executors, self.chats.place).register(self.handlers)
+        TerminalOperations(self.executors).register(self.handlers)
 
     def _app_title(self) -> AppTitle:
         saved = self.settings.saved

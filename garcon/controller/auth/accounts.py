@@ -85,6 +85,8 @@ class Accounts:
         self._username: str | None = None
         self._complaint = ""
         """What was last said of a file that cannot be used."""
+        self.signed_out: list[Callable[[str], None]] = []
+        """Are told which session was given back (`Principal.session`)."""
         self._changing = DeferredLock()
         self._attempts = {
             operations.AUTH_REGISTER.route.key: Attempts(),
@@ -233,6 +235,8 @@ class Accounts:
             self._tokens = TokenTable.of(
                 token for token in self._tokens.by_hash.values() if token.hash != session
             )
+            for told in self.signed_out:
+                told(session)
             await self._alone(self._save_revoked)
         return SignedOut(True, "Signed out.")
 

@@ -64,6 +64,8 @@ def outgoing(error: GarconError, operation: Operation | None = None) -> Outgoing
     """Return a failure as this door answers it."""
     # What fails before its operation is known may be about one that is never to be stored.
     no_store = operation is None or operation.no_store
+    if operation is not None and error.code == "VALIDATION_FAILED":
+        error = GarconError(operation.validation, error.text, status=error.status)
     answer = error_answer(error, no_store=no_store)
     headers = {"Content-Type": "application/json", **answer.headers}
     if error.status == 401:

@@ -39,6 +39,7 @@ from garcon.controller.ws.requests import (
     Reload,
     Request,
     Subscribe,
+    Terminal,
 )
 from garcon.errors import GarconError
 
@@ -86,6 +87,9 @@ class IClient(Protocol):
     def abort(self) -> None:
         """Close the socket at once."""
 
+    def terminal_received(self, payload: bytes) -> None:
+        """Hand a message to whoever handles terminals."""
+
 
 @define(eq=False)
 class Conversation:
@@ -127,6 +131,8 @@ class Conversation:
 
     def _take(self, request: Request, size: int) -> None:
         match request:
+            case Terminal(payload=payload):
+                self._client.terminal_received(payload)
             case Refused(answer):
                 self._client.answer(answer)
             case Ping():

@@ -9,7 +9,7 @@ from twisted.logger import Logger
 from garcon.contract.events import Event
 from garcon.controller.principals import Principal
 from garcon.controller.ws.deflate import Compressor, Deflate
-from garcon.controller.ws.interfaces import IAnswers
+from garcon.controller.ws.interfaces import IAnswers, ITerminalDoor
 from garcon.controller.ws.messages import Broadcast
 from garcon.controller.ws.slots import Slots
 from garcon.controller.ws.socket import IWire, Socket, SocketLimits
@@ -19,16 +19,23 @@ TRY_AGAIN_LATER = 1013
 
 
 class Sockets:
-    """The browser sockets of one controller.  `answers` is who knows the chats."""
+    """The browser sockets of one controller.  `answers` is who knows the chats, `terminals` who
+    knows those; where nobody does, messages about them are not answered.
+    """
 
     _log = Logger()
 
     def __init__(
-        self, clock: IReactorTime, answers: IAnswers, limits: SocketLimits | None = None
+        self,
+        clock: IReactorTime,
+        answers: IAnswers,
+        limits: SocketLimits | None = None,
+        terminals: ITerminalDoor | None = None,
     ) -> None:
         self.limits = limits or SocketLimits()
         self._clock = clock
         self._answers = answers
+        self._terminals = terminals
         self._slots = Slots(self.limits.sockets)
         self._compressor = Compressor()
         self._open: dict[Socket, None] = {}
@@ -79,7 +86,7 @@ class Sockets:
         """A socket is open: from now on it is told of everything."""
         refusal = self._slots.confirm(number)
         self._open[socket] = None
-        socket.opened(wire, self._answers)
+        socket.opened(wire, self._answers, self._terminals)
         if refusal is not None:
             socket.close(TRY_AGAIN_LATER, refusal)
 

@@ -1,9 +1,9 @@
-"""What the browser sockets ask of whoever knows the chats."""
+"""What the browser sockets ask of whoever knows the chats, and the terminals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from twisted.internet.defer import Deferred
 from zope.interface import Attribute, Interface
@@ -51,3 +51,29 @@ class IAnswers(Interface):
 
     def reload(request: Reload, progress: Progress) -> IReloading:
         """Make the chat's transcript anew from its agent's history."""
+
+
+class ITerminalTalk(Interface):
+    """What one socket says about terminals, and is told of them (server.md C).  Owned by the
+    socket.
+    """
+
+    def received(payload: bytes) -> None:
+        """Take a message whose type is one of terminals', whatever else is wrong with it.  Never
+        raises.
+        """
+
+    def room() -> None:
+        """The socket takes messages again."""
+
+    def end() -> None:
+        """The socket takes nothing more: let go of its terminals."""
+
+
+class ITerminalDoor(Interface):
+    """The terminals, as sockets use them."""
+
+    def meet(client: Any) -> ITerminalTalk:
+        """Begin, with the first message about terminals of a socket
+        (`garcon.controller.terminals.talk.ITerminalClient`).
+        """

@@ -18,7 +18,7 @@ from garcon.contract.limits import MIB
 from garcon.controller.principals import Principal
 from garcon.controller.ws.conversation import Conversation
 from garcon.controller.ws.deflate import Compressor, Deflate
-from garcon.controller.ws.interfaces import IAnswers
+from garcon.controller.ws.interfaces import IAnswers, ITerminalDoor, ITerminalTalk
 from garcon.controller.ws.liveness import Due, Liveness
 from garcon.controller.ws.messages import Broadcast, Message
 from garcon.controller.ws.outbox import Outbox
@@ -84,6 +84,8 @@ class Socket:
         self._liveness = Liveness(limits.idle, clock.seconds())
         self._wire: IWire | None = None
         self._conversation: Conversation | None = None
+        self._terminal_door: ITerminalDoor | None = None
+        self._terminals: ITerminalTalk | None = None
         self._timer: IDelayedCall | None = None
         self._room: Waiters[None] = Waiters()
         self._is_ending = False
@@ -100,15 +102,23 @@ class Socket:
         return self._wire is not None and not self._is_ending
 
     @property
+    def is_clear(self) -> bool:
+        """Whether what is sent now goes out at once."""
+        return self.is_open and self._outbox.is_empty
+
+    @property
     def unsent(self) -> int:
         """Bytes that wait for the client."""
         return self._outbox.unsent
 
     # From the hub
 
-    def opened(self, wire: IWire, answers: IAnswers) -> None:
+    def opened(
+        self, wire: IWire, answers: IAnswers, terminals: ITerminalDoor | None = None
+    ) -> None:
         """The upgrade is done."""
         self._wire = wire
+        self._terminal_door = terminals
         self._conversation = Conversation(self, answers, self._clock)
         self._watch(0.0)
 
@@ -122,6 +132,7 @@ class Socket:
         """End it with a code (server.md A.3)."""
         if self._wire is not None and not self._is_ending:
             self._is_ending = True
+            self._end_terminals()
             self._wire.close(code, reason)
 
     # To the client
@@ -143,6 +154,10 @@ class Socket:
             )
             self.abort()
 
+    def say(self, text: bytes) -> None:
+        """Send a message of terminals, which wait for `is_clear` elsewhere."""
+        self.send(Message(text, self._compressor))
+
     def room(self) -> Deferred[None]:
         """Fire once nothing waits to be sent."""
         return succeed(None) if self._outbox.is_empty else self._room.wait()
@@ -155,6 +170,7 @@ class Socket:
     def abort(self) -> None:
         """Close at once, with whatever is unsent."""
         self._is_ending = True
+        self._end_terminals()
         if self._wire is not None:
             self._wire.abort()
 
@@ -169,6 +185,13 @@ class Socket:
         if self._conversation is not None and not self._is_ending:
             self._conversation.received(payload)
 
+    def terminal_received(self, payload: bytes) -> None:
+        """Let the terminals have a message; the first one begins their talk."""
+        if self._terminals is None and self._terminal_door is not None:
+            self._terminals = self._terminal_door.meet(self)
+        if self._terminals is not None:
+            self._terminals.received(payload)
+
     def wire_full(self) -> None:
         """The wire has enough for now."""
         self._outbox.hold()
@@ -179,6 +202,9 @@ class Socket:
         self._flush()
         if self._outbox.is_empty:
             self._room.fire(None)
+        # After the chats, which else would wait for a flood of output to end.
+        if self._terminals is not None and self._outbox.is_empty:
+            self._terminals.room()
 
     def closed(self) -> None:
         """The wire is gone."""
@@ -187,8 +213,14 @@ class Socket:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._end_terminals()
         if self._conversation is not None:
             self._conversation.end()
+
+    def _end_terminals(self) -> None:
+        terminals, self._terminals, self._terminal_door = self._terminals, None, None
+        if terminals is not None:
+            terminals.end()
 
     def _flush(self) -> None:
         wire = self._wire

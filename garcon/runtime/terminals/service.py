@@ -140,6 +140,8 @@ class Terminals:
 
     def terminate(self, wanted: TerminalTermination) -> Deferred[TerminalInfo | None]:
         """See `ITerminals`."""
+        if not self._is_meant(wanted.terminal_runtime_id):
+            return succeed(None)
         key = (wanted.principal_key, "terminate", wanted.session_id, wanted.request_id)
         return self._once(key, lambda: self._terminate(wanted))
 
@@ -147,7 +149,8 @@ class Terminals:
     async def rename(self, wanted: TerminalRenaming) -> TerminalInfo:
         """See `ITerminals`."""
         title = _title(wanted.title)
-        return self._find(wanted.principal_key, wanted.session_id).rename(title)
+        found = self._find(wanted.principal_key, wanted.session_id, wanted.terminal_runtime_id)
+        return found.rename(title)
 
     @returns_deferred
     async def attach(self, wanted: TerminalAttachment, sink: ITerminalSink) -> TerminalAttached:
@@ -161,7 +164,7 @@ class Terminals:
         if not wanted.attachment_id or wanted.attachment_id in self._attachments:
             raise terminal_error(VALIDATION, "An attachment needs an id of its own.")
         _require_ids(wanted.client_id, wanted.attachment_id)
-        live = self._find(wanted.principal_key, wanted.session_id)
+        live = self._find(wanted.principal_key, wanted.session_id, wanted.terminal_runtime_id)
         self._attachments[wanted.attachment_id] = live
         try:
             return live.attach(wanted, sink)
@@ -306,10 +309,15 @@ class Terminals:
 
     # -- finding
 
-    def _find(self, principal_key: str, session_id: str) -> LiveTerminal:
+    def _is_meant(self, runtime_id: str | None) -> bool:
+        return runtime_id in (None, self.runtime_id)
+
+    def _find(
+        self, principal_key: str, session_id: str, runtime_id: str | None = None
+    ) -> LiveTerminal:
         principal = self._principals.get(principal_key)
         live = None if principal is None else principal.terminals.get(session_id)
-        if live is None:
+        if live is None or not self._is_meant(runtime_id):
             raise terminal_error(NOT_FOUND, "There is no such terminal.")
         return live
 

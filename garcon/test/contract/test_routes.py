@@ -84,6 +84,8 @@ class RegistryTests(SynchronousTestCase):
         known = {*BRIDGED.values(), routes.RUNTIME, routes.CLI_CONTEXT}
         # A person signs in at a controller; what a worker may do is granted to it (decisions.md 6).
         known |= {route for route in routes.ROUTES if "/auth/" in route.key}
+        # So are terminals: only with a login of one's own (decisions.md 6).
+        known |= {route for route in routes.ROUTES if route.path == f"{routes.PREFIX}/terminals"}
         used = set()
         for path in (Path(garcon.__file__).parent / "cli").rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):

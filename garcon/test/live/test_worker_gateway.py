@@ -49,7 +49,8 @@ class Gateway(FleetTestCase):
             self.outcome(f"/executors/{self.executor_id}/connection", self.instance),
             (403, "CLI_ACCESS_DENIED"),
         )
-        self.assertEqual(self.outcome("/files/tree", self.instance), (403, "CLI_ACCESS_DENIED"))
+        for path in ("/files/tree", "/terminals"):
+            self.assertEqual(self.outcome(path, self.instance), (403, "CLI_ACCESS_DENIED"), path)
 
     def test_both_endpoints_answer_alike(self) -> None:
         """Statuses, bodies and errors of the application are the same through either."""

@@ -20,8 +20,9 @@ from garcon.contract.terminals import (
     TerminalInfo,
     TerminalRenaming,
     TerminalSize,
+    TerminalTermination,
 )
-from garcon.test.controller.executors.terminal_cast import BOB, Asking, LinkedCase, LocalCase
+from garcon.test.controller.executors.terminal_cast import ALICE, BOB, Asking, LinkedCase, LocalCase
 from garcon.testing.fake_pty import AT, RecordingTerminalSink
 
 
@@ -53,6 +54,24 @@ class Keeping(Asking):
         self.assertEqual(listed.terminals, [info])
         self.assertTrue(is_uuid4(listed.terminal_runtime_id))
         self.assertTrue(0 < len(listed.attachment_epoch.encode()) <= 256)
+
+    def test_a_terminal_of_another_process(self) -> None:
+        """Is none of this one's, whatever it is called: not to be had, named or ended."""
+        info = self.new()
+        other = "00000000-0000-4000-8000-ffffffffffff"
+        _, d = self.attach_call(info.session_id, RecordingTerminalSink(), terminal_runtime_id=other)
+        self.fails(d, NOT_FOUND)
+        fields = {"principal_key": ALICE, "session_id": info.session_id}
+        for runtime_id in (other, self.listed().terminal_runtime_id):
+            fields["terminal_runtime_id"] = runtime_id
+            renamed = self.terminals.rename(TerminalRenaming(title="t", **fields))
+            ended = self.terminals.terminate(TerminalTermination(request_id="r", **fields))
+            if runtime_id == other:
+                self.fails(renamed, NOT_FOUND)
+                self.assertIsNone(self.result(ended))
+                self.assertEqual(self.ids(), [info.session_id])
+            else:
+                self.assertEqual(self.result(ended), self.result(renamed))
 
     def test_each_principal_has_its_own(self) -> None:
         """Numbers, list and rights; another's terminal is none."""

@@ -1,0 +1,36 @@
+"""Who talks about terminals on the browser sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from zope.interface import implementer
+
+from garcon.controller.executors.interfaces import IExecutors
+from garcon.controller.terminals.talk import ITerminalClient, TerminalTalk
+from garcon.controller.ws.interfaces import ITerminalDoor
+
+
+@implementer(ITerminalDoor)
+@define(eq=False)
+class TerminalDoor:
+    """See `ITerminalDoor`.  `now` is the time of day, in seconds since the epoch."""
+
+    _executors: IExecutors
+    _clock: IReactorTime
+    _now: Callable[[], float]
+    _talks: set[TerminalTalk] = field(factory=set)
+
+    def meet(self, client: ITerminalClient) -> TerminalTalk:
+        """See `ITerminalDoor`."""
+        talk = TerminalTalk(client, self._executors, self._clock, self._now, self._talks.discard)
+        self._talks.add(talk)
+        return talk
+
+    def signed_out(self, session: str) -> None:
+        """A login was revoked: its sockets have no more rights on terminals."""
+        for talk in list(self._talks):
+            if talk.session == session:
+                talk.expire()
