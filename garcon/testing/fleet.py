@@ -435,8 +435,17 @@ class Fleet:
         executor_id: str = made.json["id"]
         return executor_id
 
-    def pair(self, *, grant: bool = True, label: str = "worker") -> tuple[Service, Service, str]:
-        """Start a controller and a worker that dials it over plain loopback; both are ready."""
+    def pair(
+        self,
+        *,
+        grant: bool = True,
+        label: str = "worker",
+        environment: Mapping[str, str] | None = None,
+    ) -> tuple[Service, Service, str]:
+        """Start a controller and a worker that dials it over plain loopback; both are ready.
+
+        `environment` is the worker's.
+        """
         controller = self.controller()
         executor_id = self.executor(
             controller,
@@ -444,7 +453,7 @@ class Fleet:
             grant=grant,
         )
         url = self.garcon(controller, "executor", "connection", executor_id).out.strip()
-        worker = self.worker("--no-tls", url=url)
+        worker = self.worker("--no-tls", url=url, environment=environment)
         self.await_executor(controller, executor_id)
         return controller, worker, executor_id
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.testing.bench import bridge, chats, command, link
+from garcon.testing.bench import bridge, chats, command, link, terminals
 from garcon.testing.bench.__main__ import main
 from garcon.testing.bench.report import Aim, Bound
 from garcon.testing.bench.tunnel import missing
@@ -64,3 +64,14 @@ class Benches(SynchronousTestCase):
             self.assert_measured(rows, bridge.AIMS)
         for row in rows:
             self.assertGreater(row["value"], 0)
+
+    def test_terminals(self) -> None:
+        """Where a peer is not installed, what needs it is left open."""
+        rows = self.measure(
+            lambda file: terminals.run(file, 1, keys=5, lines=1_000, requests=20, flooding=0.2)
+        )
+        lacking = terminals.missing()
+        self.assertEqual([row["metric"] for row in rows], [aim.name for aim in terminals.AIMS])
+        for row in rows:
+            self.assertEqual(row["met"] is None, row["peer"] in lacking, row)
+            self.assertEqual(row["rounds"], 1, row)

@@ -1,1 +1,3 @@
-"""Benches that a person starts: `python -m garcon.testing.bench bridge|cli|link [--json FILE]`."""
+"""Benches that a person starts: `python -m garcon.testing.bench NAME [--json FILE]`, of `bridge`,
+`chats`, `cli`, `link` and `terminals`.
+"""

@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from garcon.testing.bench import bridge, chats, command, link
+from garcon.testing.bench import bridge, chats, command, link, terminals
 
 BENCHES: dict[str, Callable[..., int]] = {
     "bridge": bridge.run,
     "chats": chats.run,
     "cli": command.run,
     "link": link.run,
+    "terminals": terminals.run,
 }
 
 

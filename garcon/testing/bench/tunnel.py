@@ -1,4 +1,4 @@
-"""The peer of the bridge: ``ssh -R`` through a private sshd on loopback, with keys of its own."""
+"""The peers that are SSH's: ``ssh`` to a private sshd on loopback, with keys of its own."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _key(path: Path) -> Path:
 
 
 def missing() -> str | None:
-    """Return why no tunnel can be had here, None when one can."""
+    """Return why no sshd can be had here, None when one can."""
     search = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     for program in ("sshd", "ssh", "ssh-keygen"):
         if shutil.which(program, path=search) is None:
@@ -48,14 +48,14 @@ def missing() -> str | None:
     return None
 
 
-def open_tunnel(fleet: Fleet, port: int) -> str:
-    """Start sshd and a long-lived ``ssh -R`` to `port`; return the URL of the far end."""
+def open_sshd(fleet: Fleet) -> list[str]:
+    """Start sshd; return what a client of its needs for arguments, the address last."""
     folder = fleet.root / "ssh"
     folder.mkdir(mode=0o700)
     host, user = _key(folder / "host"), _key(folder / "user")
     authorized = folder / "authorized_keys"
     shutil.copy(user.with_suffix(".pub"), authorized)
-    listening, far = free_port(), free_port()
+    listening = free_port()
     config = folder / "sshd_config"
     config.write_text(
         f"Port {listening}\nListenAddress 127.0.0.1\nHostKey {host}\nPidFile none\n"
@@ -65,17 +65,22 @@ def open_tunnel(fleet: Fleet, port: int) -> str:
     )
     # sshd insists on being started by its absolute path.
     sshd = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
-    assert sshd is not None, "asked for a tunnel without sshd"
+    assert sshd is not None, "asked for an sshd that is not there"
     fleet.start("sshd", folder, [sshd, "-D", "-e", "-f", str(config)])
     _wait_for_port(listening, "sshd")
-    options = [
-        *("-F", "none", "-i", str(user), "-p", str(listening), "-N"),
+    return [
+        *("-F", "none", "-i", str(user), "-p", str(listening)),
         *("-o", "StrictHostKeyChecking=no", "-o", f"UserKnownHostsFile={folder / 'known'}"),
         *("-o", "LogLevel=ERROR", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"),
-        *("-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{far}:127.0.0.1:{port}"),
         f"{getpass.getuser()}@127.0.0.1",
     ]
-    fleet.start("ssh", folder, ["ssh", *options])
+
+
+def open_tunnel(fleet: Fleet, port: int) -> str:
+    """Start sshd and a long-lived ``ssh -R`` to `port`; return the URL of the far end."""
+    options, far = open_sshd(fleet), free_port()
+    forward = ["-N", "-o", "ExitOnForwardFailure=yes", "-R", f"127.0.0.1:{far}:127.0.0.1:{port}"]
+    fleet.start("ssh", fleet.root / "ssh", ["ssh", *forward, *options])
     _wait_for_port(far, "ssh -R")
     return f"http://127.0.0.1:{far}"
 
