@@ -9,7 +9,8 @@ from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
 from garcon.controller.executors.interfaces import IExecutors
-from garcon.controller.terminals.talk import ITerminalClient, TerminalTalk
+from garcon.controller.terminals.stream import ITerminalClient
+from garcon.controller.terminals.talk import TerminalTalk
 from garcon.controller.ws.interfaces import ITerminalDoor
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from attrs import define, field
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from twisted.internet.defer import Deferred
 
 from garcon.contract.limits import TERMINAL_MESSAGE
@@ -64,6 +64,10 @@ class Subscription:
     _collected: list[TerminalChunk] = field(factory=list)
     _collected_size: int = 0
     _replay_through: int = 0
+
+    def is_meant(self, attachment_id: Id) -> bool:
+        """Whether a client that names this attachment, or none, means this one."""
+        return attachment_id is UNSET or attachment_id == self.echo
 
     def attached(self, attached: TerminalAttached) -> list[Worded]:
         """The executor has let it own the terminal."""

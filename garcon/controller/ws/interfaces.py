@@ -75,5 +75,5 @@ class ITerminalDoor(Interface):
 
     def meet(client: Any) -> ITerminalTalk:
         """Begin, with the first message about terminals of a socket
-        (`garcon.controller.terminals.talk.ITerminalClient`).
+        (`garcon.controller.terminals.stream.ITerminalClient`).
         """
