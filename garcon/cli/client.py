@@ -75,6 +75,8 @@ class GarconClient:
         self.endpoint = endpoint
         self.system = system
         self.context = context
+        self.token: str | None = None
+        """A user's, for commands that act for that user."""
 
     @classmethod
     def connect(cls, endpoint: Endpoint, system: System) -> GarconClient:
@@ -143,6 +145,7 @@ class GarconClient:
 
         Reads wait for room at a busy gateway, and so does a `patient` change: it did not run.
         """
+        token = self.token if token is None else token
         path = route.path.replace(":executorId", quote(executor_id))
         headers = [("X-Garcon-Server-Instance", self.context.server_instance_id)]
         target = path + query_text(query)

@@ -19,6 +19,7 @@ TITLE = "title update"
 POLLING = "receipt polling"
 RECOVERY = "transport recovery"
 EXECUTORS = "executors"
+TERMINAL = "terminal"
 
 
 class CommandFailure(GarconError):

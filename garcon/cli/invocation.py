@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from garcon.cli.client import Context, GarconClient
+    from garcon.cli.discovery import Endpoint
     from garcon.cli.options import Parsed
     from garcon.cli.system import System
     from garcon.local.roots import ConfigRoot
@@ -44,9 +45,8 @@ class Invocation:
             self._root = ConfigRoot.chosen(option, self.system.environ)
         return self._root
 
-    def connect(self) -> GarconClient:
-        """Select, prove and return the client; diagnostics go to standard error."""
-        from garcon.cli.client import GarconClient
+    def select(self) -> Endpoint:
+        """Return the process that is meant; nothing is sent to it yet."""
         from garcon.cli.discovery import check_server, runtime_choice, select
 
         server = self.parsed.text("server")
@@ -54,7 +54,13 @@ class Invocation:
         runtime = runtime_choice(self.parsed.text("runtime"), self.system.environ)
         endpoint = select(self.root, runtime, server, self.system.err)
         self._role = endpoint.role
-        return GarconClient.connect(endpoint, self.system)
+        return endpoint
+
+    def connect(self, endpoint: Endpoint | None = None) -> GarconClient:
+        """Select, prove and return the client; diagnostics go to standard error."""
+        from garcon.cli.client import GarconClient
+
+        return GarconClient.connect(endpoint or self.select(), self.system)
 
     def check_selection(self) -> None:
         """Refuse a wrong selector before anything is read or sent."""

@@ -72,6 +72,12 @@ class System:
         except OSError:
             return
 
+    def terminal(self) -> tuple[int, int] | None:
+        """Return the descriptors of standard input and output if both are terminals."""
+        if not (self.stdin.isatty() and self._stdout.isatty()):
+            return None
+        return self.stdin.fileno(), self._stdout.fileno()
+
     def is_terminal(self) -> bool:
         """Whether standard output is a terminal."""
         return self._stdout.isatty()

@@ -73,6 +73,24 @@ CONNECTION_URL = Option("--connection-url", "read the worker's URL from standard
 NO_TLS = Option("--no-tls", "allow a ws: address", kind=TRUTH)
 UNVERIFIED = Option("--allow-unverified-tls", "accept any certificate when dialling", kind=TRUTH)
 
+DETACH_KEY = Option("--detach-key", "key that detaches (default ^]; none: no key does)", "^X")
+TERMINAL_ACCESS = (
+    "Terminals belong to the controller's account: log in with `garcon login` first, or name a"
+    " private file that holds a token in GARCON_TOKEN_FILE, which comes first. They are reached"
+    " from the controller's machine only."
+)
+TERMINAL_NAMES = (
+    "A terminal is named by its number, by the beginning of what `garcon terminal list` shows for"
+    " it (both on local unless --executor says another), or by its whole id."
+)
+ATTACHED = (
+    "Ctrl-] detaches: the shell goes on, and attaching again shows what it has printed. It is"
+    " never sent to the shell; choose another key with --detach-key if a program needs it. The exit"
+    " status is 0 after detaching or when the shell has ended with 0, 1 when it has ended"
+    " otherwise, 4 when the terminal was killed. When the connection drops, it is made again for"
+    " two minutes."
+)
+
 _SECRET_NOTES = (
     "The connection URL holds a secret: pass it on standard input (--connection-url -), because"
     " arguments can be seen by other users of the machine."
@@ -362,10 +380,68 @@ _ALL = (
         ),
         "Nothing is started and nothing is made: the worker must have listened before.",
     ),
+    Command(
+        "terminal list",
+        "",
+        "List the terminals of an executor",
+        "terminal",
+        "list_terminals",
+        (EXECUTOR_OF, JSON),
+        TERMINAL_ACCESS,
+    ),
+    Command(
+        "terminal new",
+        "",
+        "Start a shell on an executor and attach this terminal to it",
+        "terminal",
+        "new",
+        (
+            EXECUTOR,
+            Option("--cwd", "where it begins (default: the project base there)", "DIR"),
+            Option("--title", "title of the terminal", "TEXT"),
+            Option("--detached", "print its id instead of attaching"),
+            DETACH_KEY,
+            JSON,
+        ),
+        f"{ATTACHED} A terminal that was made and left this way is removed when its shell ends;"
+        " one that was detached from stays. On an executor other than local, --cwd must be an"
+        f" absolute path there. {TERMINAL_ACCESS}",
+    ),
+    Command(
+        "terminal attach",
+        "<terminal>",
+        "Attach this terminal to one of an executor",
+        "terminal",
+        "attach",
+        (
+            Option("--take-over", "take it from another client that is attached"),
+            DETACH_KEY,
+            EXECUTOR_OF,
+        ),
+        f"{ATTACHED} {TERMINAL_NAMES} {TERMINAL_ACCESS}",
+    ),
+    Command(
+        "terminal rename",
+        "<terminal> <title>",
+        "Give a terminal a title; an empty one takes it away",
+        "terminal",
+        "rename",
+        (EXECUTOR_OF, JSON),
+        f"{TERMINAL_NAMES} {TERMINAL_ACCESS}",
+    ),
+    Command(
+        "terminal kill",
+        "<terminal>",
+        "End a terminal's processes and forget it",
+        "terminal",
+        "kill",
+        (EXECUTOR_OF, JSON),
+        f"{TERMINAL_NAMES} {TERMINAL_ACCESS}",
+    ),
 )
 
 COMMANDS = {command.words: command for command in _ALL}
-GROUPS = frozenset({"executor"})
+GROUPS = frozenset({"executor", "terminal"})
 SERVICES = {
     "controller": ("garcon.controller.tap", "Run the controller in the foreground"),
     "worker": ("garcon.worker.tap", "Run a worker in the foreground"),
