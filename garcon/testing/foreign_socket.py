@@ -40,6 +40,7 @@ from garcon.testing.foreign_rules import (
     string,
     text,
 )
+from garcon.testing.foreign_terminals import TerminalJudgement
 from garcon.testing.websocket_client import WAIT, WebSocketClient
 
 Message = dict[str, Any]
@@ -171,11 +172,15 @@ class Judgement:
     _deleted: set[str] = field(factory=set)
     _versions: dict[str, int] = field(factory=dict)
     _ended: set[str] = field(factory=set)
+    terminals: TerminalJudgement = field(factory=TerminalJudgement)
 
     def heard(self, raw: bytes) -> Message:
         """Return a message; raises `Malformed`."""
         said: Message = json.loads(raw)
         kind = said.get("type")
+        if str(kind).startswith("terminal-"):
+            self.terminals.heard(raw, said)
+            return said
         if kind not in SAID:
             raise Malformed(f"a message of the unknown type {kind!r}: {said}")
         check(said, SAID[kind], str(kind))
@@ -328,11 +333,17 @@ class ForeignSocket:
 
     # Asking
 
+    def send(self, message: Message) -> None:
+        """Say something."""
+        with self._changed:
+            self._judgement.terminals.asked(message)
+        self.connection.send(message)
+
     def ask(self, kind: str, **members: Any) -> Message:
         """Ask something and return the answer."""
         request_id = str(uuid4())
         after = len(self.messages)
-        self.connection.send({"type": kind, "clientRequestId": request_id, **members})
+        self.send({"type": kind, "clientRequestId": request_id, **members})
         return self.wait_for(
             f"the answer to {kind}", lambda one: one.get("clientRequestId") == request_id, after
         )

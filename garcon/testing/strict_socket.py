@@ -120,6 +120,8 @@ class StrictSocket:
         if isinstance(message.get("clientRequestId"), str):
             with self._changed:
                 self.hearing.asked(message)
+        with self._changed:
+            self.hearing.terminals.asked(message)
         self.socket.send(message)
 
     def ask(self, kind: str, **fields: Any) -> Any:

@@ -39,10 +39,12 @@ from garcon.contract.events import (
     Upsert,
 )
 from garcon.contract.messages import ChatMessage
+from garcon.contract.terminals import ServerMessage
 from garcon.testing.fleet import expect
+from garcon.testing.foreign_terminals import TerminalJudgement
 from garcon.testing.strict_rules import check_control, check_times, same
 
-Message = Event | Answer
+Message = Event | Answer | ServerMessage
 
 PAGE_BYTES, PAGE_ORDINALS = 1_048_576, 200
 CODES = frozenset(
@@ -89,6 +91,7 @@ class Hearing:
     instance: str | None = None
     chats: dict[str, Seen] = field(factory=dict)
     requests: dict[str, dict[str, Any]] = field(factory=dict)
+    terminals: TerminalJudgement = field(factory=TerminalJudgement)
 
     def asked(self, request: dict[str, Any]) -> None:
         """Something was asked that has an id."""
@@ -99,6 +102,9 @@ class Hearing:
         raw = json.loads(text)
         message: Message = _decoder.decode(text)
         same(json.loads(msgspec.json.encode(message)), raw, "the message, key for key")
+        if isinstance(message, ServerMessage):
+            self.terminals.heard(text, raw)
+            return message
         check_times(raw)
         for name in TEXTS & set(raw):
             expect(isinstance(raw[name], str) and raw[name].strip(), f"{name} is blank: {raw}")

@@ -34,6 +34,7 @@ class BrowserProtocol(PacedWire, WebSocketServerProtocol):  # type: ignore[misc]
         self._on_open = on_open
         self._on_gone = on_gone
         self._closing: IDelayedCall | None = None
+        self._owed_pong: bytes | None = None
 
     # IWire
 
@@ -67,6 +68,9 @@ class BrowserProtocol(PacedWire, WebSocketServerProtocol):  # type: ignore[misc]
 
     def resumeProducing(self) -> None:
         """The transport has sent what it had."""
+        owed, self._owed_pong = self._owed_pong, None
+        if owed is not None and self.state == self.STATE_OPEN:
+            self.sendPong(owed)
         self._socket.wire_empty()
 
     # Autobahn
@@ -86,9 +90,15 @@ class BrowserProtocol(PacedWire, WebSocketServerProtocol):  # type: ignore[misc]
         self._dataReceived(data)
 
     def onPing(self, payload: bytes) -> None:
-        """Answer, unless the client does not take what it is sent: pongs would pile up."""
-        if self.state == self.STATE_OPEN and self._socket.unsent == 0:
+        """Answer; a client that does not take what it is sent gets one answer, to the last, once it
+        does: pongs would pile up.
+        """
+        if self.state != self.STATE_OPEN:
+            return
+        if self._socket.unsent == 0:
             self.sendPong(payload)
+        else:
+            self._owed_pong = payload
 
     def onCloseFrame(self, code: int, reasonRaw: bytes) -> bool | None:
         """Answer a goodbye.  Who then takes nothing of what is unsent does not keep his place."""

@@ -89,6 +89,7 @@ class Socket:
         self._timer: IDelayedCall | None = None
         self._room: Waiters[None] = Waiters()
         self._is_ending = False
+        self._owes_ping = False
 
     @property
     def expires_at(self) -> float | None:
@@ -199,6 +200,9 @@ class Socket:
     def wire_empty(self) -> None:
         """The wire has sent what it had."""
         self._outbox.release()
+        if self._owes_ping and self._wire is not None:
+            self._owes_ping = False
+            self._wire.ping()
         self._flush()
         if self._outbox.is_empty:
             self._room.fire(None)
@@ -240,6 +244,9 @@ class Socket:
         if due is Due.CLOSE:
             self.abort()
             return
-        if due is Due.PING and self._outbox.is_empty:
-            self._wire.ping()
+        if due is Due.PING:
+            # One that is behind with its reading gets it with the next that it takes.
+            self._owes_ping = not self._outbox.is_empty
+            if not self._owes_ping:
+                self._wire.ping()
         self._watch(after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -12,27 +12,34 @@ from attrs import define, field
 
 from garcon.test.live.browser import SocketCase
 from garcon.test.live.test_controller import API, Answer, ask
-from garcon.testing.foreign_terminals import checked
+from garcon.testing.foreign_terminals import TerminalJudgement, check_terminal
 from garcon.testing.websocket_client import WebSocketClient
 
 PATH = f"{API}/terminals"
 WAIT = 30.0
+_OUTPUT = {"terminal-output", "terminal-replay-batch", "terminal-output-fragment"}
 
 
 @define(eq=False)
 class TerminalClient:
-    """One browser's socket and what it has of terminals.  Output is put together as the contract
-    says, by terminal.
-    """
+    """One browser's socket and what it has of terminals, judged message by message."""
 
     socket: WebSocketClient
     client_id: str = field(factory=lambda: str(uuid4()))
-    texts: dict[str, str] = field(factory=dict)
-    last: dict[str, int] = field(factory=dict)
-    fragments: dict[tuple[str, int], dict[int, str]] = field(factory=dict)
+    judgement: TerminalJudgement = field(factory=TerminalJudgement)
     attachments: dict[str, str] = field(factory=dict)
     seen: list[dict[str, Any]] = field(factory=list)
     """Every message about terminals but output."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What came of each terminal."""
+        return self.judgement.texts
+
+    @property
+    def last(self) -> dict[str, int]:
+        """The number that each terminal has come to here."""
+        return self.judgement.last
 
     # -- saying
 
@@ -41,23 +48,27 @@ class TerminalClient:
     ) -> str:
         """Ask for a terminal, from where this client is."""
         attachment_id = self.attachments[terminal_id] = str(uuid4())
-        self.socket.send(
-            {
-                "type": "terminal-attach",
-                "terminalId": terminal_id,
-                "clientId": self.client_id,
-                "afterSequence": self.last.get(terminal_id, 0) if after is None else after,
-                "intent": intent,
-                "attachmentId": attachment_id,
-                **more,
-            }
+        self.send(
+            type="terminal-attach",
+            terminalId=terminal_id,
+            clientId=self.client_id,
+            afterSequence=self.last.get(terminal_id, 0) if after is None else after,
+            intent=intent,
+            attachmentId=attachment_id,
+            **more,
         )
         return attachment_id
 
     def say(self, kind: str, terminal_id: str, **more: Any) -> None:
-        """Send something about the present attachment."""
-        named = {"attachmentId": self.attachments[terminal_id]} if self.attachments else {}
-        self.socket.send({"type": f"terminal-{kind}", "terminalId": terminal_id, **named, **more})
+        """Send something about the present attachment, or about none that it has."""
+        if terminal_id in self.attachments:
+            more = {"attachmentId": self.attachments[terminal_id], **more}
+        self.send(type=f"terminal-{kind}", terminalId=terminal_id, **more)
+
+    def send(self, **message: Any) -> None:
+        """Send a message."""
+        self.judgement.asked(message)
+        self.socket.send(message)
 
     def type(self, terminal_id: str, text: str) -> None:
         """Type something."""
@@ -67,47 +78,13 @@ class TerminalClient:
 
     def take(self, seconds: float = WAIT) -> dict[str, Any]:
         """Take the next message, whatever it is."""
-        message: dict[str, Any] = self.socket.json(seconds)
-        kind = message.get("type", "")
-        if kind.startswith("terminal-"):
-            checked(message)
-            self._terminal(kind, message)
+        raw = self.socket.message(seconds)
+        message: dict[str, Any] = json.loads(raw)
+        if str(message.get("type")).startswith("terminal-"):
+            self.judgement.heard(raw, message)
+            if message["type"] not in _OUTPUT:
+                self.seen.append(message)
         return message
-
-    def _terminal(self, kind: str, message: dict[str, Any]) -> None:
-        match kind:
-            case "terminal-attached":
-                name = message["terminal"]["terminalId"]
-                self.texts.setdefault(name, "")
-                for chunk in message["replay"]:
-                    self._chunk(name, chunk["sequence"], chunk["data"])
-            case "terminal-output":
-                self._chunk(message["terminalId"], message["sequence"], message["data"])
-                return
-            case "terminal-replay-batch":
-                for chunk in message["chunks"]:
-                    text = base64.b64decode(chunk["dataBase64"], validate=True).decode()
-                    self._chunk(message["terminalId"], chunk["sequence"], text)
-                return
-            case "terminal-output-fragment":
-                self._fragment(message)
-                return
-            case "terminal-replay-truncated":
-                self.last[message["terminalId"]] = message["firstSequence"] - 1
-        self.seen.append(message)
-
-    def _chunk(self, name: str, sequence: int, text: str) -> None:
-        assert sequence == self.last.get(name, 0) + 1, (sequence, self.last.get(name))
-        self.last[name] = sequence
-        self.texts[name] = self.texts.get(name, "") + text
-
-    def _fragment(self, message: dict[str, Any]) -> None:
-        key = message["terminalId"], message["sequence"]
-        parts = self.fragments.setdefault(key, {})
-        parts[message["fragmentIndex"]] = message["dataBase64"]
-        if len(parts) == message["fragmentCount"]:
-            whole = "".join(parts[number] for number in sorted(parts))
-            self._chunk(*key, base64.b64decode(whole, validate=True).decode())
 
     def until(self, holds: Callable[[], Any], what: str, seconds: float = WAIT) -> Any:
         """Take messages until something holds."""
@@ -149,6 +126,13 @@ class TerminalClient:
         self.until(lambda: until in self.texts.get(terminal_id, "")[begin:], repr(until), seconds)
         return self.texts[terminal_id][begin:]
 
+    def ping(self) -> None:
+        """Ask whether the controller answers, and miss nothing of what comes before."""
+        request_id = str(uuid4())
+        self.send(type="ws-ping", clientRequestId=request_id, sentAt=1)
+        while self.take().get("clientRequestId") != request_id:
+            pass
+
     def open(self, terminal_id: str) -> dict[str, Any]:
         """Attach, and make the shell's prompt and echo known."""
         self.attach(terminal_id)
@@ -181,6 +165,7 @@ class TerminalCase(SocketCase):
         self.assertEqual(answer.status, 201, answer.body)
         self.assertEqual(set(answer.json), {"success", "terminal"})
         terminal: dict[str, Any] = answer.json["terminal"]
+        check_terminal(terminal)
         return terminal
 
     def new(self, **more: Any) -> str:
@@ -202,3 +187,11 @@ class TerminalCase(SocketCase):
         if client_id is not None:
             client.client_id = client_id
         return client
+
+
+class OpenCase(TerminalCase):
+    """A controller without accounts."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.controller = self.start(auth=False)

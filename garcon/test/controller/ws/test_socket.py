@@ -55,10 +55,15 @@ class SocketTests(SynchronousTestCase):
         self.assertEqual((self.wire.pings, self.wire.aborts), (0, 0))
 
     def test_a_client_that_takes_nothing_is_not_pinged(self) -> None:
-        """Pings would only wait with the rest."""
+        """Pings would only wait with the rest; but once it takes something it gets the last."""
         self.socket.wire_full()
         self.clock.advance(31)
+        self.clock.advance(31)
         self.assertEqual(self.wire.pings, 0)
+        self.socket.wire_empty()
+        self.assertEqual(self.wire.pings, 1)
+        self.socket.wire_empty()
+        self.assertEqual(self.wire.pings, 1)
 
     def test_nothing_is_left_behind_by_its_end(self) -> None:
         """No timer, and no frame for a wire that is gone."""
