@@ -261,7 +261,11 @@ class Attaching:
     def _begin(self, is_first: bool) -> None:
         self._answer_by = self._again_at = None
         if is_first:
-            self._terminal.enter()
+            try:
+                self._terminal.enter()
+            except OSError:
+                self._hung_up()
+                return
         elif self._away_since is not None:
             self._tell("connected again")
         self._away_since = None
@@ -305,21 +309,25 @@ class Attaching:
         self._end = Ended("", "detached", DONE)
 
     def _hung_up(self) -> None:
+        # As the signal says that mostly comes with it.
+        self._signal = self._signal or signal.SIGHUP
         self._end = Ended(RECOVERY, "the local terminal is gone", OPERATIONAL)
 
     def _signalled(self, number: int) -> None:
         if number in ENDING:
-            self._signal = number
+            self._signal = self._signal or number
             self._end = Ended(RECOVERY, "interrupted", INTERRUPTED)
-        elif number == signal.SIGTSTP:
-            self._terminal.suspend(self._modes.undo())
-            self._screen[:0] = self._modes.again()
-            self._resize()
-        elif number == signal.SIGCONT:
-            self._terminal.renew()
-            self._resize()
-        elif number == signal.SIGWINCH:
-            self._resize()
+            return
+        try:
+            if number == signal.SIGTSTP:
+                self._terminal.suspend(self._modes.undo())
+                self._screen[:0] = self._modes.again()
+            elif number == signal.SIGCONT:
+                self._terminal.renew()
+        except OSError:
+            self._hung_up()
+            return
+        self._resize()
 
     def _say_goodbye(self) -> None:
         """Show what is left of a shell's output, and give the socket what it still takes."""

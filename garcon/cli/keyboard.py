@@ -11,7 +11,7 @@ from garcon.contract.limits import TERMINAL_INPUT
 
 DETACH = "^]"
 """Ctrl-], as telnet has it: hardly anything else uses it."""
-_INTERRUPT = b"\x03"
+_INTERRUPT = (b"\x03", b"\x1b[99;5u", b"\x1b[27;5;99~")
 
 
 class DetachKey:
@@ -65,7 +65,7 @@ class Keyboard:
     def leaves(self, data: bytes) -> bool:
         """Whether what was typed while there is no connection asks to leave; Ctrl-C does, too."""
         self._decoder.reset()
-        return any(code in data for code in (*self.key.codes, _INTERRUPT))
+        return any(code in data for code in (*self.key.codes, *_INTERRUPT))
 
 
 def pieces(text: str) -> list[str]:

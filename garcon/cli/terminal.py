@@ -91,7 +91,7 @@ class LocalTerminal:
         # From the background it would stop us, and change what is somebody else's now.
         ignored = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         try:
-            if os.tcgetpgrp(self.reads) == os.getpgrp():
+            if not self._is_behind():
                 self.write(last)
                 # Never the way that waits: output that nobody reads would hold us for ever.
                 termios.tcsetattr(self.reads, termios.TCSANOW, self._modes)
@@ -99,6 +99,13 @@ class LocalTerminal:
             pass  # it is gone, with its modes
         finally:
             signal.signal(signal.SIGTTOU, ignored)
+
+    def _is_behind(self) -> bool:
+        """Whether others are in the foreground of a terminal that is ours."""
+        try:
+            return os.tcgetpgrp(self.reads) != os.getpgrp()
+        except OSError:
+            return False
 
     def suspend(self, last: bytes) -> None:
         """Stop this process as Ctrl-Z does; returns, entered again, when it is continued."""
@@ -156,6 +163,8 @@ class LocalTerminal:
     def _keep_signals(self) -> None:
         self._wakeup = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in _KEPT:
+            if number in ENDING and signal.getsignal(number) is signal.SIG_IGN:
+                continue  # nohup wants it so
             self._handlers[number] = signal.signal(number, self._came)
 
     def _release_signals(self) -> None:
