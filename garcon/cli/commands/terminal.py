@@ -176,7 +176,12 @@ def _attach(
 ) -> int:
     again = invocation.command("terminal", "attach", terminal_id)
     invocation.interruption = f"interrupted; the terminal goes on (attach again with: {again})"
-    ended = _lend(invocation, client, terminal_id, takes_over, key)
+    goes_on = f"; the terminal goes on: {again}"
+    try:
+        ended = _lend(invocation, client, terminal_id, takes_over, key)
+    except CommandFailure as e:
+        e.text += goes_on if is_ours else ""
+        raise
     if ended.has_exited and is_ours:
         # It was made for this window, and ends with it.
         try:
@@ -184,9 +189,10 @@ def _attach(
         except CommandFailure as e:
             invocation.system.err(f"warning: the terminal is still listed: {e.text}")
     if ended.phase:
-        raise CommandFailure(ended.phase, ended.text, ended.status)
-    goes_on = "" if ended.has_exited else f"; it goes on: {again}"
-    invocation.system.err(f"[{ended.text}{goes_on}]")
+        # Where nothing was said of the terminal itself, it is as it was.
+        text = ended.text + (goes_on if ended.phase != TERMINAL else "")
+        raise CommandFailure(ended.phase, text, ended.status)
+    invocation.system.err(f"[{ended.text}{'' if ended.has_exited else goes_on}]")
     return ended.status
 
 

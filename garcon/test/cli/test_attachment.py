@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from base64 import b64encode
 from typing import Any
 
@@ -246,6 +247,61 @@ class OutputTests(AttachmentCase):
         )
         for text in wrong:
             self.assertRaises(ProtocolError, self.attachment.received, text)
+
+
+class CutTests(AttachmentCase):
+    """Output over many connections."""
+
+    def test_nothing_is_lost_and_nothing_comes_twice(self) -> None:
+        """Wherever the connection is cut, in whatever form output comes."""
+        for seed in range(300):
+            chance = random.Random(seed)
+            log = [bytes(chance.choices(b"abc", k=chance.randint(1, 9))) for _ in range(40)]
+            self.setUp()
+            shown = b""
+            while self.attachment.last < len(log):
+                after = self.attachment.attach()["afterSequence"]
+                # As much as there is at that moment comes as a replay, the rest as it is printed.
+                there = chance.randint(after, len(log))
+                replay = [(n, log[n - 1].decode()) for n in range(after + 1, there + 1)]
+                messages: list[Any] = [
+                    AttachedMessage(
+                        terminal=described(there),
+                        replay=[TerminalChunk(sequence=n, data=data) for n, data in replay],
+                    )
+                ]
+                if chance.random() < 0.5:
+                    messages = [AttachedMessage(terminal=described(there), replay=[])]
+                    messages += self.said(chance, log, range(after + 1, there + 1))
+                messages += self.said(chance, log, range(there + 1, len(log) + 1))
+                for message in messages[: chance.randint(1, len(messages))]:
+                    for event in self.hear(message):
+                        shown += event.data if isinstance(event, Shown) else b""
+            self.assertEqual(shown, b"".join(log), seed)
+
+    def said(self, chance: random.Random, log: list[bytes], numbers: range) -> list[Any]:
+        """Return some chunks in messages of any form."""
+        messages: list[Any] = []
+        for number in numbers:
+            data = log[number - 1]
+            form = chance.randrange(3)
+            if form == 0:
+                messages.append(OutputMessage(terminal_id=ID, sequence=number, data=data.decode()))
+            elif form == 1:
+                chunk = EncodedChunk(sequence=number, data_base64=encoded(data))
+                messages.append(ReplayBatchMessage(terminal_id=ID, chunks=[chunk]))
+            else:
+                messages += [
+                    OutputFragmentMessage(
+                        terminal_id=ID,
+                        sequence=number,
+                        fragment_index=index,
+                        fragment_count=len(data),
+                        data_base64=encoded(data[index : index + 1]),
+                    )
+                    for index in range(len(data))
+                ]
+        return messages
 
 
 class EndTests(AttachmentCase):
