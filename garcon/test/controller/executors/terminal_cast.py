@@ -35,6 +35,7 @@ from garcon.test.controller.bridge.test_over_a_link import WorkerSide
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase
 from garcon.testing.fake_pty import FakePty, FakePtys, RecordingTerminalSink, fake_terminals
 from garcon.testing.fake_runtime import FakeRuntime
+from garcon.testing.held_terminals import HeldTerminals
 from garcon.testing.inline_threads import InlinePool
 from garcon.worker.serving.serving import Serving
 
@@ -171,6 +172,14 @@ class LocalCase(Asking, SynchronousTestCase):
 
     def settle(self) -> None:
         self.clock.pump([0.01] * 3)
+
+
+class HeldCase(LocalCase):
+    """The double whose answers to attaching can be held back, while it holds none."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.terminals = HeldTerminals(self.service)
 
 
 @implementer(ITerminalHost)

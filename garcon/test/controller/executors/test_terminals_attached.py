@@ -18,7 +18,13 @@ from garcon.contract.terminals import (
     TerminalDetached,
     TerminalTakenOver,
 )
-from garcon.test.controller.executors.terminal_cast import Asking, LinkedCase, LocalCase, size
+from garcon.test.controller.executors.terminal_cast import (
+    Asking,
+    HeldCase,
+    LinkedCase,
+    LocalCase,
+    size,
+)
 from garcon.testing.fake_pty import RecordingTerminalSink
 
 
@@ -217,6 +223,10 @@ class Attaching(Asking):
 
 class LocalAttaching(Attaching, LocalCase):
     """On this machine."""
+
+
+class HeldAttaching(Attaching, HeldCase):
+    """The tests' double."""
 
 
 class RemoteAttaching(Attaching, LinkedCase):

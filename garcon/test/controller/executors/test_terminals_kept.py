@@ -22,7 +22,14 @@ from garcon.contract.terminals import (
     TerminalSize,
     TerminalTermination,
 )
-from garcon.test.controller.executors.terminal_cast import ALICE, BOB, Asking, LinkedCase, LocalCase
+from garcon.test.controller.executors.terminal_cast import (
+    ALICE,
+    BOB,
+    Asking,
+    HeldCase,
+    LinkedCase,
+    LocalCase,
+)
 from garcon.testing.fake_pty import AT, RecordingTerminalSink
 
 
@@ -232,6 +239,10 @@ class Keeping(Asking):
 
 class LocalKeeping(Keeping, LocalCase):
     """On this machine."""
+
+
+class HeldKeeping(Keeping, HeldCase):
+    """The tests' double."""
 
 
 class RemoteKeeping(Keeping, LinkedCase):

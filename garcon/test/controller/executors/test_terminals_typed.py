@@ -6,7 +6,13 @@ from __future__ import annotations
 
 from garcon.contract.limits import TERMINAL_INPUT
 from garcon.contract.terminals import PROCESS_EXITED, VALIDATION, TerminalChanged
-from garcon.test.controller.executors.terminal_cast import Asking, LinkedCase, LocalCase, size
+from garcon.test.controller.executors.terminal_cast import (
+    Asking,
+    HeldCase,
+    LinkedCase,
+    LocalCase,
+    size,
+)
 
 
 class Typing(Asking):
@@ -115,6 +121,10 @@ class Typing(Asking):
 
 class LocalTyping(Typing, LocalCase):
     """On this machine."""
+
+
+class HeldTyping(Typing, HeldCase):
+    """The tests' double."""
 
 
 class RemoteTyping(Typing, LinkedCase):

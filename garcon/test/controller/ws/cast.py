@@ -122,8 +122,12 @@ class FakeWire:
     holds: list[bool] = field(factory=list)
     closes: list[tuple[int, str]] = field(factory=list)
     aborts: int = 0
+    error: Exception | None = None
+    """What the next frame meets."""
 
     def put(self, frame: bytes) -> None:
+        if self.error is not None:
+            raise self.error
         self.frames.append(frame)
         if self.is_stuck:
             self.stuck += len(frame)
