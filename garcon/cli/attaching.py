@@ -184,6 +184,8 @@ class Attaching:
                 link.write()
             if ready & ~select.POLLOUT:
                 self._take(link.read())
+            if link.closed is not None and self._end is None:
+                raise ProtocolError(f"the controller {link.closed}")
         except (OSError, ProtocolError) as error:
             text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             self._lose_socket(text)
@@ -224,7 +226,7 @@ class Attaching:
 
     def _lost(self, why: str) -> None:
         now = self._system.clock()
-        self._why = why
+        self._why = why = why.removesuffix(".")
         self._answer_by = None
         if self._away_since is None:
             self._away_since = now
@@ -241,9 +243,7 @@ class Attaching:
 
     def _happened(self, event: Event) -> None:
         if isinstance(event, Shown):
-            data = without_questions(event.data) if event.is_replayed else event.data
-            self._modes.follow(data)
-            self._screen += data
+            self._screen += without_questions(event.data) if event.is_replayed else event.data
         elif isinstance(event, Attached):
             self._begin(event.is_first)
         elif isinstance(event, Told):
@@ -251,7 +251,7 @@ class Attaching:
         elif isinstance(event, Lost):
             self._answer_by = None
             if event.is_soon and self._socket is not None:
-                self._tell(f"{event.text}; attaching again")
+                self._tell(f"{event.text} Attaching again.")
                 self._ask(self._socket)
             else:
                 self._lost(event.text)
@@ -281,10 +281,14 @@ class Attaching:
     # The local terminal
 
     def _show(self) -> None:
+        data = bytes(self._screen[:_BITE])
         try:
-            del self._screen[: self._terminal.write(bytes(self._screen[:_BITE]))]
+            size = self._terminal.write(data)
         except OSError:
             self._hung_up()
+            return
+        self._modes.follow(data[:size])
+        del self._screen[:size]
 
     def _type(self) -> None:
         data = self._terminal.read(_KEYS)
@@ -330,7 +334,7 @@ class Attaching:
         self._resize()
 
     def _say_goodbye(self) -> None:
-        """Show what is left of a shell's output, and give the socket what it still takes."""
+        """Show what is left of a shell's output."""
         assert self._end is not None
         deadline = self._system.clock() + LAST_OUTPUT_TIME
         poll = select.poll()
@@ -343,7 +347,4 @@ class Attaching:
             ready = dict(poll.poll(left * 1_000))
             self._signal = next((n for n in self._terminal.woken() if n in ENDING), 0)
             if self._terminal.writes in ready:
-                try:
-                    del self._screen[: self._terminal.write(bytes(self._screen[:_BITE]))]
-                except OSError:
-                    return
+                self._show()

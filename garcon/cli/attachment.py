@@ -253,9 +253,8 @@ class Attachment:
             self.lost()
             if not self._was_attached:
                 return [Ended(TERMINAL, f"{text} ({code})", OPERATIONAL)]
-            if code == "terminal-backpressure" and was_attached:
-                return [Lost("this terminal fell behind", True)]
-            return [Lost(text, False)]
+            # What there was too much of is gone now, so that it can go on at once.
+            return [Lost(text, code == "terminal-backpressure" and was_attached)]
         if was_attached:
             # One thing that was asked failed, such as typing into a shell that has just exited.
             return [] if code == "terminal-process-exited" else [Told(text)]

@@ -44,6 +44,11 @@ class OpenSocket:
         """How many bytes wait to be written."""
         return len(self._protocol.outgoing)
 
+    @property
+    def closed(self) -> str | None:
+        """How the controller has ended the conversation, None until then."""
+        return self._protocol.closed
+
     def send(self, message: dict[str, Any]) -> None:
         """Send a message, now or when there is room."""
         self._protocol.send(json.dumps(message, separators=(",", ":")))
@@ -69,10 +74,7 @@ class OpenSocket:
             return []
         if not data:
             raise ProtocolError("the controller closed the connection")
-        texts = self._protocol.feed(data)
-        if self._protocol.closed is not None:
-            raise ProtocolError(f"the controller {self._protocol.closed}")
-        return texts
+        return self._protocol.feed(data)
 
     def close(self) -> None:
         """End it, with a goodbye if there is room for one."""

@@ -75,6 +75,10 @@ class Peer:
         except BlockingIOError:
             return False
 
+    def close(self) -> None:
+        """Say goodbye, and nothing else."""
+        self.ours.send(b"\x88\x06\x03\xf5full")
+
     def attached(self, latest: int = 0, status: str = "running", code: int | None = None) -> None:
         """Say that the terminal is theirs."""
         terminal = {
@@ -362,6 +366,24 @@ class AwayTests(AttachingCase):
         peer.say("output", sequence="x", data="a")
         self.until(lambda: self.attaching._socket is None)
         self.assertIn("malformed", self.until(self.printed))
+
+    def test_a_goodbye(self) -> None:
+        """What was said before it counts, also when both come at once."""
+        peer = self.begin()
+        peer.say("output", sequence=1, data="last")
+        peer.close()
+        self.until(lambda: self.attaching._socket is None)
+        printed = ""
+        while "closed with 1013 full" not in printed:
+            printed += self.until(self.printed)
+        self.assertIn("last", printed)
+        self.assertEqual(self.attachment.last, 1)
+        again = self.peer()
+        self.now += 1
+        self.until(again.heard)
+        again.say("error", code="terminal-auth-expired", message="over")
+        again.close()
+        self.assertEqual(self.until(self.end).phase, "authentication")
 
 
 class LeavingTests(AttachingCase):
