@@ -62,6 +62,8 @@ class FakePty:
     error: OSError | None = None
     """What the next operation meets."""
     has_exited: bool = False
+    echo: bytes = b""
+    """What a look finds, once."""
     ends: int = 0
     ending: Deferred[None] | None = None
     """What `end` waits for; the exit is then the test's to tell."""
@@ -78,6 +80,11 @@ class FakePty:
 
     def hold(self, is_held: bool) -> None:
         self.is_held = is_held
+
+    def look(self) -> None:
+        echo, self.echo = self.echo, b""
+        if echo:
+            self.say(echo)
 
     def end(self) -> Deferred[None]:
         self.ends += 1

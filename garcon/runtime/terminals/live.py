@@ -104,6 +104,8 @@ class LiveTerminal:
         d: Deferred[None] = Deferred(lambda _: None)
         self.session.type(attachment_id, data, d, self._clock.seconds())
         self._work()
+        if self._pty is not None:
+            self._pty.look()
         return d
 
     def resize(self, attachment_id: str, size: TerminalSize) -> Deferred[None]:

@@ -75,6 +75,11 @@ class Pty(Protocol):
     def hold(self, is_held: bool) -> None:
         """Read nothing more for now, or go on."""
 
+    def look(self) -> None:
+        """Read at once what is there already, as an echo mostly is when its key was written: a turn
+        of the reactor less for each key.
+        """
+
     def end(self) -> Deferred[None]:
         """End it and all that is in its session; fires when they are gone."""
 
@@ -191,6 +196,16 @@ class PtyProcess(ProcessProtocol):
             self._terminal.stopReading()
         else:
             self._terminal.startReading()
+
+    def look(self) -> None:
+        if self._is_closed or self._is_held:
+            return
+        try:
+            data = os.read(self._terminal.fileno(), SLICE)
+        except OSError:
+            return  # Nothing for now, or nothing any more; then the next turn finds that out.
+        if data:
+            self.outReceived(data)
 
     @returns_deferred
     async def end(self) -> None:

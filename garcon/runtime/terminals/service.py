@@ -178,15 +178,19 @@ class Terminals:
         if live is not None:
             live.taken(attachment_id, sequence)
 
-    @returns_deferred
-    async def input(self, attachment_id: str, data: str) -> None:
+    def input(self, attachment_id: str, data: str) -> Deferred[None]:
         """See `ITerminals`."""
-        await self._attached(attachment_id).type(attachment_id, data)
+        try:
+            return self._attached(attachment_id).type(attachment_id, data)
+        except GarconError as error:
+            return fail(error)
 
-    @returns_deferred
-    async def resize(self, attachment_id: str, size: TerminalSize) -> None:
+    def resize(self, attachment_id: str, size: TerminalSize) -> Deferred[None]:
         """See `ITerminals`."""
-        await self._attached(attachment_id).resize(attachment_id, size)
+        try:
+            return self._attached(attachment_id).resize(attachment_id, size)
+        except GarconError as error:
+            return fail(error)
 
     def detach(self, attachment_id: str) -> None:
         """See `ITerminals`."""

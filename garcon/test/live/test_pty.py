@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import select
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -143,6 +144,27 @@ class Bytes(PtyCase):
         process.write("a漢\x7fb\n".encode())
         await self.exit()
         self.assertIn(b"<ab>\r\n", self.output)
+
+    async def test_a_look(self) -> None:
+        """Finds what is there without a turn of the reactor, and nothing where nothing is."""
+        process = self.script("echo ready; exec cat >/dev/null")
+        await self.until(b"ready\r\n")
+        self.parts.clear()
+        process.look()
+        self.assertEqual(self.parts, [])
+        process.write(b"x")
+        select.select([process._terminal.fileno()], [], [], 20)
+        process.look()
+        self.assertEqual(self.parts, [b"x"])
+        process.hold(True)
+        process.write(b"y")
+        select.select([process._terminal.fileno()], [], [], 20)
+        process.look()
+        self.assertEqual(self.parts, [b"x"])
+        process.hold(False)
+        await self.until(b"xy")
+        await process.end()
+        process.look()
 
     async def test_no_other_descriptor(self) -> None:
         """Of ours is open in it."""

@@ -34,6 +34,7 @@ from garcon.errors import CallError
 from garcon.link.interfaces import Peer
 from garcon.testing.fake_pty import FakePtys, fake_terminals
 from garcon.testing.held_link import HeldSession
+from garcon.worker.serving.answers import MOMENT, Answers
 from garcon.worker.serving.terminals import TerminalServing
 
 PEER = Peer("executor", "controller-runtime", "controller")
@@ -62,7 +63,7 @@ class Serving(SynchronousTestCase):
         base = self.mktemp()
         os.makedirs(base)
         self.terminals = fake_terminals(self.clock, self.ptys, base)
-        self.serving = TerminalServing(self.terminals, self.wire.send)
+        self.serving = TerminalServing(self.terminals, self.wire.send, Answers(self.clock))
         self.handlers = self.serving.handlers()
         self.session = HeldSession(Lane.PRIMARY, "g1", PEER)
 
@@ -70,7 +71,7 @@ class Serving(SynchronousTestCase):
         d: Deferred[Any] = self.handlers[method.name](
             request, self.session.context(method, generation)
         )
-        self.clock.advance(0)
+        self.clock.advance(MOMENT)
         return self.successResultOf(d)
 
     def refused(
@@ -168,6 +169,44 @@ class Serving(SynchronousTestCase):
         typed = TerminalInput(attachment_id="a", number=4, data="4")
         self.refused(NOT_ATTACHED, rpc.TERMINAL_INPUT, typed)
         self.assertEqual(self.ptys.last.done, [b"1", size])
+
+    def type(self, number: int, data: str) -> Deferred[Any]:
+        typed = TerminalInput(attachment_id="a", number=number, data=data)
+        context = self.session.context(rpc.TERMINAL_INPUT, "g1")
+        return self.handlers[rpc.TERMINAL_INPUT.name](typed, context)
+
+    def test_an_echo_goes_first(self) -> None:
+        """Before the word that its key was typed, which is not long in coming without one."""
+        self.attach(self.create())
+        first = self.type(1, "1")
+        self.assertNoResult(first)
+        self.ptys.last.say("1")
+        self.assertEqual(len(self.wire.sent), 1)
+        self.successResultOf(first)
+        self.ptys.last.echo = b"2"
+        self.successResultOf(self.type(2, "2"))
+        self.assertEqual(len(self.wire.sent), 2)
+        hidden = self.type(3, "3")
+        self.assertNoResult(hidden)
+        self.clock.advance(MOMENT)
+        self.successResultOf(hidden)
+
+    def test_what_a_terminal_does_not_take(self) -> None:
+        """Is answered when it does, and that it never will as any other refusal."""
+        self.attach(self.create())
+        self.ptys.last.block()
+        first, second = self.type(1, "1"), self.type(2, "2")
+        self.clock.advance(MOMENT)
+        self.assertNoResult(first)
+        self.ptys.last.read_on()
+        self.successResultOf(first)
+        self.successResultOf(second)
+        self.ptys.last.block()
+        third = self.type(3, "3")
+        self.ptys.last.exit(0)
+        error = self.failureResultOf(third, CallError).value
+        assert isinstance(error, CallError)
+        self.assertEqual((error.code, error.domain), (PROCESS_EXITED, "terminal"))
 
     def test_detaching(self) -> None:
         """By a word or by a call; an unknown one is none already, and nothing is taken of it."""

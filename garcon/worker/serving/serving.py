@@ -13,6 +13,7 @@ from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler, ICapturedLink
 from garcon.link.settings import LinkSettings
 from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ITerminalHost
+from garcon.worker.serving.answers import Answers
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import Bindings
 from garcon.worker.serving.continuity import Continuity
@@ -50,7 +51,7 @@ class Serving:
         self.terminals: TerminalServing | None = None
         """Where the runtime has terminals."""
         if ITerminalHost.providedBy(runtime):
-            self.terminals = TerminalServing(runtime.terminals, tell)
+            self.terminals = TerminalServing(runtime.terminals, tell, Answers(clock))
         self._files = FileServing(clock, runtime.files) if IFileHost.providedBy(runtime) else None
 
     @property

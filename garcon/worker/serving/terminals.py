@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field
 from msgspec import structs
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -43,6 +43,7 @@ from garcon.contract.terminals import (
 from garcon.errors import CallError, GarconError
 from garcon.link.interfaces import CallContext, Handler
 from garcon.runtime.interfaces import ITerminals, ITerminalSink
+from garcon.worker.serving.answers import Answers
 
 T = TypeVar("T")
 Send = Callable[[TerminalNotification], bool]
@@ -58,14 +59,7 @@ def _served(
         try:
             return await body(self, request, context)
         except GarconError as error:
-            raise CallError(
-                error.code,
-                error.text,
-                outcome="rejected",
-                domain=DOMAIN,
-                status=error.status,
-                retryable=error.retryable,
-            ) from None
+            raise _crossing(error) from None
 
     @wraps(body)
     def handler(self: TerminalServing, request: Any, context: CallContext) -> Deferred[T]:
@@ -74,12 +68,31 @@ def _served(
     return handler
 
 
+def _crossing(error: GarconError) -> CallError:
+    return CallError(
+        error.code,
+        error.text,
+        outcome="rejected",
+        domain=DOMAIN,
+        status=error.status,
+        retryable=error.retryable,
+    )
+
+
+def _refused(reason: Failure) -> Any:
+    return Failure(_crossing(reason.value)) if isinstance(reason.value, GarconError) else reason
+
+
+_NOTHING = rpc.Nothing()
+
+
 @define(eq=False)
 class TerminalServing:
     """What a worker's controller may do with its terminals."""
 
     _terminals: ITerminals
     _send: Send
+    _answers: Answers
     _attachments: dict[str, _Attachment] = field(factory=dict)
 
     def handlers(self) -> Mapping[str, Handler]:
@@ -137,12 +150,20 @@ class TerminalServing:
                 self._attachments.pop(request.attachment_id, None)
             raise
 
-    @_served
-    async def input(self, request: TerminalInput, context: CallContext) -> rpc.Nothing:
-        """Type something; fires when the terminal has it."""
-        attachment = self._at(request.attachment_id, request.number)
-        await attachment.numbered(self._terminals.input(attachment.id, request.data))
-        return rpc.Nothing()
+    def input(self, request: TerminalInput, context: CallContext) -> Deferred[rpc.Nothing]:
+        """Type something; fires when the terminal has it.
+
+        No coroutine, as each key is one of these calls.
+        """
+        try:
+            attachment = self._at(request.attachment_id, request.number)
+        except GarconError as error:
+            return fail(_crossing(error))
+        shown = self._answers.shown
+        typing = attachment.numbered(self._terminals.input(attachment.id, request.data))
+        if typing.called and typing.result is None:
+            return self._answers.behind(shown, _NOTHING)
+        return typing.addCallbacks(lambda _: _NOTHING, _refused)
 
     @_served
     async def resize(self, request: TerminalResize, context: CallContext) -> rpc.Nothing:
@@ -191,6 +212,7 @@ class TerminalServing:
             return False
         if isinstance(event, TerminalGone | TerminalDetached):
             self._attachments.pop(attachment.id, None)
+        self._answers.was_shown()
         return True
 
 

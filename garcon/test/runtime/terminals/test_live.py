@@ -316,6 +316,14 @@ class Doing(Case):
             self.assertIsNone(self.successResultOf(d))
         self.assertEqual(self.pty.done, [b"1", b"2", self.size(2), b"3", self.size(3)])
 
+    def test_an_echo_is_there_at_once(self) -> None:
+        """What a key has made the terminal show is given before anything else happens."""
+        self.attach()
+        self.pty.echo = b"x"
+        d = self.live.type("a", "x")
+        self.assertEqual((self.pty.typed, self.sink.text), ([b"x"], "x"))
+        self.assertIsNone(self.successResultOf(d))
+
     def test_a_size_with_the_attachment(self) -> None:
         """Is set before the first input."""
         self.attach(size=self.size(9))
