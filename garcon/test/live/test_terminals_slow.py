@@ -8,6 +8,7 @@ from pathlib import Path
 
 from garcon.contract.limits import KIB, MIB
 from garcon.test.live.terminal_clients import OpenCase
+from garcon.testing.websocket_client import PING, PONG
 
 
 class SlowClients(OpenCase):
@@ -62,3 +63,17 @@ class SlowClients(OpenCase):
             self.assertLess(browser.socket.received - begin, 4 * MIB)
         browser.type(name, "\x03")
         browser.enter(name, "echo do''ne", "done")
+
+    def test_pings_of_a_client_that_is_behind(self) -> None:
+        """Are answered, the last of them at least, so that it is not taken for dead."""
+        name = self.new()
+        browser = self.browser(receive_buffer=4 * KIB, deflate=None)
+        browser.open(name)
+        browser.type(name, "yes\n")
+        browser.shows(name, "y\r\n" * 1_000)
+        for number in range(5):
+            browser.socket.send_frame(PING, b"%d" % number)
+        while True:
+            frame = browser.socket.frame()
+            if (frame.opcode, frame.payload) == (PONG, b"4"):
+                break
