@@ -116,14 +116,9 @@ class Attaching:
         poll = select.poll()
         poll.register(terminal.wakes, select.POLLIN)
         if terminal.is_entered:
-            wanted = select.POLLOUT if self._screen else 0
-            if link is None or link.unsent <= SOCKET_BYTES:
-                wanted |= select.POLLIN
-            if terminal.reads == terminal.writes:
-                poll.register(terminal.reads, wanted)
-            else:
-                poll.register(terminal.reads, wanted & select.POLLIN)
-                poll.register(terminal.writes, wanted & select.POLLOUT)
+            has_room = link is None or link.unsent <= SOCKET_BYTES
+            poll.register(terminal.reads, select.POLLIN if has_room else 0)
+            poll.register(terminal.writes, select.POLLOUT if self._screen else 0)
         if link is not None:
             wanted = select.POLLOUT if link.unsent else 0
             if len(self._screen) <= SCREEN_BYTES and link.unsent <= SOCKET_BYTES:
@@ -136,7 +131,7 @@ class Attaching:
         self._take_what_was_opened()
         if self._end is None and self._screen and terminal.writes in ready:
             self._show()
-        if self._end is None and ready.get(terminal.reads, 0) & ~select.POLLOUT:
+        if self._end is None and terminal.reads in ready:
             self._type()
         if self._end is None and ready.get(terminal.writes, 0) & _GONE:
             self._hung_up()
@@ -172,7 +167,10 @@ class Attaching:
     def _use(self, link: OpenSocket) -> None:
         self._socket = link
         self._ask(link)
-        self._take(link.texts())
+        try:
+            self._take(link.texts())
+        except ProtocolError as error:
+            self._lose_socket(str(error))
 
     def _ask(self, link: OpenSocket) -> None:
         link.send(self._attachment.attach())
@@ -204,10 +202,7 @@ class Attaching:
         self._opening = None
         result = opening.result
         if not isinstance(result, GarconError):
-            try:
-                self._use(result)
-            except ProtocolError as error:
-                self._lose_socket(str(error))
+            self._use(result)
         elif isinstance(result, CommandFailure) and not isinstance(result, TransportFailure):
             self._end = Ended(result.phase, result.text, result.exit_status)
         else:

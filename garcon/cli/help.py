@@ -19,9 +19,9 @@ def overview() -> str:
     lines += [
         "",
         *_wrap(
-            "Exit status: 0 done; 1 the turn failed; 2 wrong arguments, selection or request;"
-            " 3 transport, availability or unknown outcome; 4 the turn was stopped;"
-            " 130 interrupted."
+            "Exit status: 0 done; 1 the turn, or the attached shell, failed; 2 wrong arguments,"
+            " selection or request; 3 transport, availability or unknown outcome; 4 the turn was"
+            " stopped, or the attached terminal killed; 130 interrupted."
         ),
     ]
     return "\n".join(lines) + "\n"

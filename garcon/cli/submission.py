@@ -43,8 +43,8 @@ UNDISPATCHED_CODES = frozenset(
     {"CLI_CONTROLLER_UNAVAILABLE", "CLI_SERVICE_BUSY", "SERVER_SHUTTING_DOWN"}
 )
 OF_THE_BRIDGE = frozenset({"CLI_CONTROLLER_UNAVAILABLE", "CLI_SERVICE_BUSY", "CLI_OUTCOME_UNKNOWN"})
-NOT_THE_LAST_WORD = frozenset({"terminal-outcome-unknown", "SERVER_SHUTTING_DOWN"})
-"""Codes of the controller's own that leave open what comes of the same request sent again."""
+NOT_THE_LAST_WORD = "terminal-outcome-unknown"
+"""The code of the controller's own that leaves open what became of a request."""
 AMBIGUOUS_STATUSES = frozenset({408, 425, 429})
 
 
@@ -132,7 +132,7 @@ def _is_controllers(error: GarconError) -> bool:
     """Whether the controller itself said what became of the command, and not what is in between."""
     if not isinstance(error, ApiError) or not error.code:
         return False
-    return error.code not in OF_THE_BRIDGE and error.code not in NOT_THE_LAST_WORD
+    return error.code not in OF_THE_BRIDGE and error.code != NOT_THE_LAST_WORD
 
 
 def _check(client: GarconClient, what: str, uncertain: bool) -> None:

@@ -29,7 +29,7 @@ _KEPT = (*ENDING, signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH)
 
 
 class LocalTerminal:
-    """The descriptors `reads` and `writes`, both of one terminal.
+    """The descriptors `reads` and `writes`, which are two, both of one terminal.
 
     Between `enter` and `leave` its modes are changed, reads and writes never wait, and signals are
     found in `signals`; `wakes` can be read when there are any.

@@ -130,7 +130,9 @@ class AttachingCase(SynchronousTestCase):
             clock=lambda: self.now,
             random=lambda length: b"\x80" * length,
         )
-        self.terminal = LocalTerminal(self.slave, self.slave)
+        output = os.dup(self.slave)
+        self.addCleanup(os.close, output)
+        self.terminal = LocalTerminal(self.slave, output)
         self.addCleanup(self.terminal.__exit__, None, None, None)
         self.entrance = Entrance()
         self.keyboard = Keyboard(detach_key(None))
