@@ -23,7 +23,7 @@ from garcon.cli.failures import (
     TransportFailure,
     visible,
 )
-from garcon.cli.screen import Modes, without_questions
+from garcon.cli.screen import Modes, replayed
 from garcon.cli.terminal import ENDING
 from garcon.cli.websocket import ProtocolError
 from garcon.errors import GarconError
@@ -238,7 +238,7 @@ class Attaching:
 
     def _happened(self, event: Event) -> None:
         if isinstance(event, Shown):
-            self._screen += without_questions(event.data) if event.is_replayed else event.data
+            self._screen += replayed(event.data) if event.is_replayed else event.data
         elif isinstance(event, Attached):
             self._begin(event.is_first)
         elif isinstance(event, Told):

@@ -1,5 +1,5 @@
 """What a terminal's output does to the local one, as values: the modes it sets, which must not
-stay when it is left, and the questions in it, which must not be answered twice.
+stay when it is left, and what in it must not happen a second time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _OFF_AT_REST = frozenset(
 )
 """Private modes of which it is known how a terminal has them for a shell."""
 
-_QUESTIONS = re.compile(
+_ONCE = re.compile(
     rb"\x1b\[[>=?]?[0-9;]*c"  # what are you
     rb"|\x1b\[\??(?:[56]|996)(?:;[0-9]+)?n"  # how are you, where is the cursor
     rb"|\x1b\[\??[0-9]+\$p"  # is this mode set
@@ -27,14 +27,15 @@ _QUESTIONS = re.compile(
     rb"|\x1bZ"
     rb"|\x1b\][0-9;]*\?(?:\x07|\x1b\\)"  # which colour
     rb"|\x1bP[+$]q[^\x1b\x07]{0,256}\x1b\\"  # which capability, which setting
+    rb"|\x1b\](?:52|9|99|777);[^\x07\x1b]*(?:\x07|\x1b\\)"  # clipboard and notifications
 )
 
 
-def without_questions(data: bytes) -> bytes:
-    """Return output that was shown before, without what would make a terminal answer again: the
-    answers would be typed into a program that does not wait for them.
+def replayed(data: bytes) -> bytes:
+    """Return output of before as it is shown again: without the questions, whose answers would be
+    typed into a program that does not wait for them, and without what must not happen twice.
     """
-    return _QUESTIONS.sub(b"", data)
+    return _ONCE.sub(b"", data)
 
 
 class Modes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.cli.screen import Modes, without_questions
+from garcon.cli.screen import Modes, replayed
 
 
 class ModesTests(SynchronousTestCase):
@@ -68,10 +68,15 @@ class ModesTests(SynchronousTestCase):
         self.assertLess(len(modes._rest), 100)
 
 
-class QuestionTests(SynchronousTestCase):
-    """What programs ask the terminal."""
+class ReplayTests(SynchronousTestCase):
+    """What is shown a second time."""
 
-    def test_they_are_left_out(self) -> None:
+    def test_the_clipboard_stays(self) -> None:
+        """And nobody is notified again."""
+        for once in (b"\x1b]52;c;aGk=\x07", b"\x1b]777;notify;a;b\x1b\\", b"\x1b]9;done\x07"):
+            self.assertEqual(replayed(b"a" + once + b"b"), b"ab", once)
+
+    def test_questions_are_left_out(self) -> None:
         """The answers would be typed into the shell."""
         questions = (
             b"\x1b[c",
@@ -94,7 +99,7 @@ class QuestionTests(SynchronousTestCase):
             b"\x1bP$qm\x1b\\",
         )
         for question in questions:
-            self.assertEqual(without_questions(b"a" + question + b"b"), b"ab", question)
+            self.assertEqual(replayed(b"a" + question + b"b"), b"ab", question)
 
     def test_nothing_else_is(self) -> None:
         """Colours, movements, titles and modes stay."""
@@ -102,4 +107,4 @@ class QuestionTests(SynchronousTestCase):
             b"\x1b[31mred\x1b[0m\x1b[2J\x1b[10;20H\x1b[?25h\x1b]0;what?\x07\x1b[22;0t"
             b"\x1b[>1u\x1b[=1u\x1b[u\x1b[2 q\x1b]8;;http://x/?q\x1b\\\x1b[8;24;80t"
         )
-        self.assertEqual(without_questions(output), output)
+        self.assertEqual(replayed(output), output)
