@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Protocol
-from uuid import uuid4
 
 import msgspec
 from attrs import define
@@ -16,6 +15,7 @@ from msgspec import Struct
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from garcon.contract.ids import new_uuid4
 from garcon.contract.rpc import Continuity, Lane, Method
 from garcon.errors import LaneLost, LaunchLost
 from garcon.link import calls, frames
@@ -77,7 +77,7 @@ class Asking:
         return waiter
 
     def _admit(self, method: Method, request: Struct | None, integration_id: str) -> Asked:
-        call_id = str(uuid4())
+        call_id = new_uuid4()
         head = request_head(call_id, method, request, integration_id)
         exempt = method.installation and self._slots.take(self._lane, exempt=True)
         if not exempt and not self._slots.take(self._lane, exempt=False):

@@ -33,6 +33,8 @@ from garcon.runtime.terminals.text import pieces
 
 PIECE = 24 * KIB
 """One input as JSON: a larger one might be overtaken on the link."""
+SHORT = PIECE // 6
+"""Bytes that fit into one piece whatever they are, as keys do: no character takes more than six."""
 UNDER_WAY = 8
 """Pieces that were sent and not answered."""
 
@@ -73,7 +75,19 @@ class Typing:
             return fail(terminal_error(VALIDATION, text))
         if self._refusal is not None:
             return fail(self._refusal)
+        if len(encoded) <= SHORT and self._is_idle:
+            d: Deferred[None] = Deferred(self._forget)
+            self._unanswered[d] = None
+            operation = Operation(0, data=encoded, tickets=[d])
+            self._pieces.append(_Piece(encoded.decode(), operation, True))
+            self.send()
+            return d
         return self._add(lambda d: self._operations.type(0, encoded, d))
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nothing waits, so that what is typed now is the next piece."""
+        return not self._pieces and not self._operations and self._under_way < UNDER_WAY
 
     def resize(self, size: TerminalSize) -> Deferred[None]:
         """See `ITerminals.resize`."""

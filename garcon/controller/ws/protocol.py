@@ -10,9 +10,11 @@ from typing import Any
 
 from autobahn.twisted.websocket import WebSocketServerFactory, WebSocketServerProtocol
 from autobahn.websocket.compress import PerMessageDeflateOfferAccept
+from autobahn.websocket.protocol import FrameHeader
 from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from zope.interface import implementer
 
+from garcon.controller.ws.frames import small_frame
 from garcon.controller.ws.socket import Socket
 from garcon.controller.ws.upgrade import OLDER
 from garcon.link.paced import PacedWire
@@ -88,6 +90,23 @@ class BrowserProtocol(PacedWire, WebSocketServerProtocol):  # type: ignore[misc]
         """Parse; Autobahn's own method first builds the words of a log line."""
         self._socket.heard()
         self._dataReceived(data)
+
+    def processData(self) -> bool:
+        """Take a small whole frame in one step.  Autobahn's general way through one makes a native
+        masker first, and for a key that takes a third of all the time until it is sent on.
+        """
+        is_next = self.current_frame is None and not self.inside_message
+        found = small_frame(self.data) if is_next else None
+        if found is None or (found.rsv and self._perMessageCompress is None):
+            taken: bool = super().processData()
+            return taken
+        self.data = self.data[found.end :]
+        # Nobody asks for a mask that is done with.
+        self.current_frame = FrameHeader(found.opcode, True, found.rsv, len(found.payload), "")
+        self.onFrameBegin()
+        if found.payload and self.onFrameData(found.payload) is False:
+            return False
+        return self.onFrameEnd() is not False and len(self.data) > 0
 
     def onPing(self, payload: bytes) -> None:
         """Answer; a client that does not take what it is sent gets one answer, to the last, once it

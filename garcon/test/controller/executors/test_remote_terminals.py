@@ -35,7 +35,7 @@ from garcon.contract.terminals import (
     TerminalTermination,
 )
 from garcon.controller.executors.remote_terminals import TAKEN_CHUNKS, TAKEN_SIZE
-from garcon.controller.executors.remote_typing import PIECE, UNDER_WAY
+from garcon.controller.executors.remote_typing import PIECE, SHORT, UNDER_WAY
 from garcon.controller.executors.terminals import terminals_of
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.link import calls
@@ -292,6 +292,27 @@ class TypingTests(Case):
         self.assertEqual("".join(one.data for one in sent), text)
         self.assertEqual([one.number for one in sent], list(range(1, len(sent) + 1)))
         self.assertTrue(all(cost_of(one.data) <= PIECE for one in sent))
+
+    def test_short_ones(self) -> None:
+        """Are one piece whatever is in them, behind what waits already."""
+        self.attached()
+        for size, pieces in ((SHORT, 1), (SHORT + 1, 2)):
+            d = self.terminals.input("a", "\x1b" * size)
+            sent = self.typed()
+            self.assertEqual(len(sent), pieces)
+            for call in sent:
+                assert isinstance(call.request, TerminalInput)
+                self.assertLessEqual(cost_of(call.request.data), PIECE)
+                call.d.callback(rpc.Nothing())
+            self.assertIsNone(self.successResultOf(d))
+        self.terminals.input("a", "\x1b" * TERMINAL_INPUT)
+        self.terminals.input("a", "x")
+        typed = ""
+        while waiting := self.typed():
+            assert isinstance(waiting[0].request, TerminalInput)
+            typed += waiting[0].request.data
+            waiting[0].d.callback(rpc.Nothing())
+        self.assertEqual(typed, "\x1b" * TERMINAL_INPUT + "x")
 
     def test_sizes_between_inputs(self) -> None:
         """Are merged while they wait here too, and keep their place."""
