@@ -397,7 +397,9 @@ _ALL = (
         "new",
         (
             EXECUTOR,
-            Option("--cwd", "where it begins (default: the project base there)", "DIR"),
+            Option(
+                "--cwd", "where it begins: the project base there (the default), or below", "DIR"
+            ),
             Option("--title", "title of the terminal", "TEXT"),
             Option("--detached", "print its id instead of attaching"),
             DETACH_KEY,

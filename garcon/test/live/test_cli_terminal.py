@@ -404,6 +404,14 @@ class AccountTests(WindowCase):
         window = self.open(self.controller, "attach", "1")
         self.assert_ended(window, 3, "authentication: the login has ended: run `garcon login")
 
+    def test_logging_out(self) -> None:
+        """Whoever is attached by that login is told at once."""
+        self.register()
+        self.login()
+        window = self.attached(self.controller, "new")
+        self.fleet.garcon(self.controller, "logout")
+        self.assert_ended(window, 3, "authentication: the login has ended")
+
     def test_it_ends_while_there_is_no_connection(self) -> None:
         """A restarted controller does not take the token: that is told at once."""
         token = self.register()
@@ -411,8 +419,8 @@ class AccountTests(WindowCase):
         path.write_text(token)
         path.chmod(0o600)
         window = self.attached(self.controller, "new", environment={"GARCON_TOKEN_FILE": str(path)})
-        ask(self.controller.url, "POST", f"{API}/auth/logout", {}, token)
         self.controller.kill()
+        (self.controller.config / "auth.json").unlink()
         self.controller = self.start(port=self.port)
         self.assert_ended(window, 3, "authentication: ", "garcon login")
 
@@ -454,6 +462,20 @@ class WorkerTests(WindowCase):
         self.assertIn(f"last {numbers[-1]}.", window.text)
         self.enter(window, "echo kept=$kept", "kept=yes")
         self.assertNotIn("lost", window.text)
+        window.type(DETACH)
+        self.assert_ended(window, 0)
+
+    def test_the_worker_stands_still(self) -> None:
+        """Its link is given up and made anew; the shell goes on in between, and so does the window
+        behind it.
+        """
+        window = self.attached(self.controller, "new", "--executor", self.executor)
+        self.enter(window, "kept=yes; echo se''t", "set")
+        self.worker.process.send_signal(signal.SIGSTOP)
+        window.sees("[garcon: not connected: ", 40)
+        self.worker.process.send_signal(signal.SIGCONT)
+        window.sees("[garcon: connected again]", 60)
+        self.enter(window, "echo kept=$kept", "kept=yes")
         window.type(DETACH)
         self.assert_ended(window, 0)
 
