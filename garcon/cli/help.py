@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from garcon.cli.options import CONNECTION, FLAG, Command, Option
-from garcon.cli.table import CLI_ACCESS, COMMANDS, GROUPS, MANAGEMENT, SERVICES
+from garcon.cli.table import (
+    CLI_ACCESS,
+    COMMANDS,
+    GROUPS,
+    MANAGEMENT,
+    SERVICES,
+    TERMINAL_ACCESS,
+    TERMINAL_NAMES,
+)
 
 _WIDTH = 88
 
@@ -33,6 +41,8 @@ def group(name: str) -> str:
     lines += _columns([(c.words, c.summary) for c in COMMANDS.values() if _in(c, name)])
     if name == "executor":
         lines += ["", *_wrap(CLI_ACCESS), "", *_wrap(MANAGEMENT)]
+    if name == "terminal":
+        lines += ["", *_wrap(TERMINAL_NAMES), "", *_wrap(TERMINAL_ACCESS)]
     return "\n".join(lines) + "\n"
 
 
