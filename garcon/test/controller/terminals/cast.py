@@ -105,6 +105,8 @@ class Talking(Asking):
     clock: Clock
     where: str
     door: TerminalDoor
+    slept = 0
+    """Seconds for which the machine was suspended."""
 
     def give(self, where: str) -> None:
         """Let sockets have the terminals that there are."""
@@ -114,7 +116,7 @@ class Talking(Asking):
 
     def now(self) -> float:
         """The time of day."""
-        return EPOCH + self.clock.seconds()
+        return EPOCH + self.clock.seconds() + self.slept
 
     def browser(self, who: str = "alice", expires_in: float | None = None) -> Browser:
         """Open a socket."""

@@ -7,6 +7,7 @@ from garcon.contract.limits import (
     TERMINAL_INPUT,
     TERMINAL_OPERATIONS,
     TERMINAL_OPERATIONS_BYTES,
+    TERMINAL_SUBSCRIPTIONS,
 )
 from garcon.contract.terminals import (
     AUTH_EXPIRED,
@@ -147,3 +148,23 @@ class Pending(LocalTalk):
         self.settle()
         self.assertEqual(browser.kinds()[0], "attached")
         self.assertEqual(browser.text(name), "before" + "after" * KIB)
+
+    def test_subscriptions_at_n_and_n_plus_one(self) -> None:
+        """256 of one socket.  One that is let go makes room, and the same terminal again needs
+        none.
+        """
+        browser = self.browser()
+        path, _, _ = self.new_name().rpartition("/")
+        names = [f"{path}/00000000-0000-4000-8000-{n:012x}" for n in range(10**6, 10**6 + 257)]
+        for name in names[:TERMINAL_SUBSCRIPTIONS]:
+            browser.attach(name)
+        self.assertEqual(browser.kinds(), [])
+        browser.attach(names[-1])
+        (error,) = browser.heard()
+        self.assertEqual((error["code"], error["terminalId"]), (BACKPRESSURE, names[-1]))
+        browser.attach(names[0], "b")
+        browser.send("detach", terminalId=names[1], attachmentId="a")
+        browser.attach(names[-1])
+        self.assertEqual(browser.kinds(), [])
+        self.stalled(browser)
+        self.settle()

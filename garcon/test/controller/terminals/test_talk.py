@@ -8,7 +8,6 @@ from typing import Any
 
 from garcon.contract.limits import (
     KIB,
-    TERMINAL_SUBSCRIPTIONS,
     TERMINAL_TAIL,
 )
 from garcon.contract.terminals import (
@@ -23,7 +22,7 @@ from garcon.contract.terminals import (
     UNSUPPORTED,
     VALIDATION,
 )
-from garcon.test.controller.terminals.cast import Browser, LinkedTalk, LocalTalk, Talking, short
+from garcon.test.controller.terminals.cast import LinkedTalk, LocalTalk, Talking, short
 
 OTHER = "00000000-0000-4000-8000-ffffffffffff"
 
@@ -193,36 +192,6 @@ class Talk(Talking):
         self.settle()
         self.assertEqual(self.listed().terminals[0].attachment_status, "detached")
 
-    def test_subscriptions_at_n_and_n_plus_one(self) -> None:
-        """Those refused for somebody else's sake count as well; one that is let go makes room."""
-        name, browser = self.new_name(), self.browser()
-        self.having()
-        runtime = self.listed().terminal_runtime_id
-
-        def named(number: int) -> str:
-            return f"{self.where}/{runtime}/00000000-0000-4000-8000-{number:012x}"
-
-        subscriptions = self.subscriptions(browser)
-        browser.attach(name)
-        self.settle()
-        self.assertEqual(browser.kinds(), ["attached"])
-        for number in range(TERMINAL_SUBSCRIPTIONS - 1):
-            subscriptions[named(10_000 + number)] = subscriptions[name]
-        other = self.name(self.listed().terminals[1])
-        browser.attach(other)
-        self.settle()
-        self.assertEqual(browser.kinds(), [short(BACKPRESSURE)])
-        browser.attach(name, "b")
-        self.settle()
-        self.assertEqual(browser.kinds(), ["attached"])
-        for number in range(TERMINAL_SUBSCRIPTIONS - 1):
-            del subscriptions[named(10_000 + number)]
-
-    def subscriptions(self, browser: Browser) -> dict[str, Any]:
-        browser.send("detach", terminalId="x")
-        found: dict[str, Any] = browser.socket._terminals._subscriptions  # type: ignore[union-attr]
-        return found
-
     def test_the_end_of_its_authority(self) -> None:
         """Is said once, of no terminal; everything is let go, and nothing is answered any more but
         what is none of terminals' business.
@@ -292,9 +261,7 @@ class Talk(Talking):
         browser.attach(name)
         self.settle()
         browser.heard()
-        self.door._now = browser.socket._terminals._deadline._now = (  # type: ignore[union-attr]
-            lambda: 10**10
-        )
+        self.slept = 1_000
         self.say("secret")
         self.assertEqual(browser.kinds(), [short(AUTH_EXPIRED)])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from garcon.contract.events import (
     ExecutorsChanged,
@@ -17,6 +19,7 @@ from garcon.contract.limits import MIB
 from garcon.controller.principals import LOCAL_PRINCIPAL, Principal
 from garcon.controller.ws.deflate import Deflate
 from garcon.controller.ws.hub import Sockets
+from garcon.controller.ws.interfaces import ITerminalDoor, ITerminalTalk
 from garcon.controller.ws.outbox import TRANSPORT_FULL
 from garcon.controller.ws.socket import Socket, SocketLimits
 from garcon.test.controller.ws.cast import FakeAnswers, FakeWire, new_socket
@@ -73,6 +76,23 @@ class SocketTests(SynchronousTestCase):
         self.socket.wire_empty()
         self.assertEqual(self.wire.frames, [])
 
+    def test_terminals_are_let_go_before_chats(self) -> None:
+        """Whatever ends the socket."""
+        for end in ("closed", "abort"):
+            answers = FakeAnswers()
+            door = RecordingDoor(answers)
+            socket = new_socket(self.clock)
+            socket.opened(FakeWire(socket), answers, door)
+            socket.received(b'{"type":"terminal-detach"}')
+            socket.received(
+                b'{"type":"chat-subscribe","clientRequestId":"r","chatId":"1","afterOrdinal":0,'
+                b'"transcriptViewId":"v"}'
+            )
+            self.assertEqual(len(answers.pages), 1)
+            getattr(socket, end)()
+            socket.closed()
+            self.assertEqual((door.ends, answers.cancelled), ([0], 1), end)
+
     def test_after_a_close_nothing_more_is_said(self) -> None:
         """The goodbye is the last word, and it is said once."""
         self.socket.close(1013, "hard-capacity")
@@ -80,6 +100,27 @@ class SocketTests(SynchronousTestCase):
         self.socket.received(b'{"type":"ws-ping","clientRequestId":"a"}')
         self.assertEqual(self.wire.closes, [(1013, "hard-capacity")])
         self.assertEqual(self.wire.frames, [])
+
+
+@implementer(ITerminalDoor, ITerminalTalk)
+class RecordingDoor:
+    """Knows how many pages had been given up whenever a talk of terminals ended."""
+
+    def __init__(self, answers: FakeAnswers) -> None:
+        self.ends: list[int] = []
+        self._answers = answers
+
+    def meet(self, client: Any) -> ITerminalTalk:
+        return self
+
+    def received(self, payload: bytes) -> None:
+        """It says nothing."""
+
+    def room(self) -> None:
+        """Nothing waits."""
+
+    def end(self) -> None:
+        self.ends.append(self._answers.cancelled)
 
 
 class HubTests(SynchronousTestCase):
