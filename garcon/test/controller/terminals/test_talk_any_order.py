@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.internet.task import Clock
 
@@ -38,6 +38,10 @@ class AnyOrder(LocalTalk):
     """One terminal, two browsers."""
 
     @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+    @example(
+        [("attach", 0, "restore", True), ("narrow", 0), ("stall", 0), ("many", 300)]
+        + [("drain", 0), ("settle", 0)] * 9
+    )
     @given(st.lists(STEPS, min_size=5, max_size=40))
     def test_any_order(self, steps: list[tuple[Any, ...]]) -> None:
         """See above."""
