@@ -14,7 +14,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-MOMENT = 0.005
+MOMENT = 0.02
 MOST = 3
 """So many may wait; the controller has more under way before it waits for answers."""
 
