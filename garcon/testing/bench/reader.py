@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 
+from garcon.contract.limits import MIB
 from garcon.testing.bench.carriers import Garcon
-from garcon.testing.bench.shells import FLOOD, begin
+from garcon.testing.bench.shells import FLOOD, WAIT, begin
 
 
 def main(url: str, executor_id: str) -> None:
@@ -18,7 +20,10 @@ def main(url: str, executor_id: str) -> None:
     try:
         begin(carrier)
         carrier.send(FLOOD + b"\n")
-        assert carrier.receive(20), "no flood"
+        size, deadline = 0, time.monotonic() + WAIT
+        while size < MIB:
+            size += len(carrier.receive(1.0))
+            assert time.monotonic() < deadline, "no flood"
         print("Reading", flush=True)
         while True:
             # As much as a browser has to do, but for showing it.

@@ -148,11 +148,18 @@ class Bench:
 
     def _ask(self, target: str) -> None:
         connection = Connection(self.controller.url)
-        requests = iter([get("/api/v1/chats")] * self.requests)
-        taken = one_by_one(connection, requests)
+        taken = one_by_one(connection, self._spread())
         connection.close()
         self.samples.add(target, "p50 ms", percentile(taken, 0.5))
         self.samples.add(target, "p99 ms", percentile(taken, 0.99))
+
+    def _spread(self) -> Iterator[bytes]:
+        """Requests over the whole time of a flood: one behind the other they would be over before
+        it has got going.
+        """
+        for _ in range(self.requests):
+            time.sleep(self.flooding / self.requests)
+            yield get("/api/v1/chats")
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
