@@ -44,6 +44,7 @@ _EXECUTORS = frozenset(
         routes.DELETE_EXECUTOR.key,
         routes.REVEAL_CONNECTION.key,
         routes.EXECUTOR_DIAGNOSTICS.key,
+        routes.END_PROCESS.key,
     }
 )
 _EXPLICIT_BODY = frozenset(

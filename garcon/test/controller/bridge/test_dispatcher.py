@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations, routes, rpc
@@ -340,6 +341,28 @@ class PublicationTests(DispatcherCase):
         self.unpublished(read, "CLI_ACCESS_DENIED")
         self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
         self.assertEqual(self.published(self.settled(False)).status, 200)
+
+    def test_the_present_record_decides(self) -> None:
+        """Not what was captured when the request came: without a word about it the grant, the
+        connector's use and the session are looked at anew.
+        """
+        executor = self.executors._known(self.executor_id)
+        record = executor.record
+        for changed, code in (
+            (structs.replace(record, allow_controller_cli=False), "CLI_ACCESS_DENIED"),
+            (structs.replace(record, enabled=False), "CLI_CONTROLLER_UNAVAILABLE"),
+        ):
+            read, mutation = self.settled(False), self.settled(True)
+            described = self.dispatcher.describe(None, self.context(Lane.PRIMARY))
+            executor.record = changed
+            self.unpublished(read, code)
+            self.unpublished(described, code)
+            self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
+            executor.record = record
+        read = self.settled(False)
+        captured: Any = self.links[self.executor_id].current()
+        captured.is_current = False
+        self.unpublished(read, "CLI_CONTROLLER_UNAVAILABLE")
 
     def test_restarted_between_dispatch_and_publication(self) -> None:
         """A surviving reply is not one of the new controller."""

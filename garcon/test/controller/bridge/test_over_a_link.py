@@ -19,14 +19,30 @@ from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.executors.records import ExecutorRecord
 from garcon.deferreds import returns_deferred
 from garcon.errors import CallError, GarconError
+from garcon.link.causes import Cause
 from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
 from garcon.link.link import ControllerLink, WorkerLink
-from garcon.link.memory import MemoryDialler, MemoryNetwork
+from garcon.link.memory import MemoryDialler, MemoryNetwork, MemoryWire
+from garcon.link.wire import IAttempt, IWireUser
 from garcon.test.controller.bridge.cast import Held
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase, Sink
 from garcon.test.controller.executors.test_remote import launch
 from garcon.testing.fake_runtime import FakeRuntime
 from garcon.worker.serving.serving import Serving
+
+
+@define(eq=False)
+class Dialler(MemoryDialler):
+    """Dials in memory, unless nothing answers."""
+
+    is_blocked: bool = False
+
+    def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
+        if not self.is_blocked:
+            return super().dial(reactor, user, close_time)
+        wire = MemoryWire(self.network, user, is_over=True)
+        reactor.callLater(0, user.wire_closed, Cause.CONNECT_FAILED, "nothing answers")
+        return wire
 
 
 @implementer(ILinkEvents)
@@ -92,13 +108,14 @@ class OverALink(ExecutorsCase):
             return worker.send_producer(seq, frame)
 
         side.serving = self.serving = Serving(self.clock, self.runtime, offer)
+        self.dialler = Dialler(self.network, self.controller)
         worker = WorkerLink(
             self.clock,
             record.secret,
             process,
             side,
             self.serving.handlers(),
-            MemoryDialler(self.network, self.controller),
+            self.dialler,
         )
         worker.start()
         return worker
