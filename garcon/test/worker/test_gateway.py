@@ -213,7 +213,11 @@ class Door(Cast):
     def test_bad_challenges(self) -> None:
         """A challenge has exactly 43 base64url characters and comes once."""
         for query in ("", "?challenge=", f"?challenge={'c' * 42}", f"?challenge={'c' * 44}"):
-            self.refused(self.ask("GET", f"/api/v1/runtime{query}"), 400, "VALIDATION_FAILED")
+            answer = self.ask("GET", f"/api/v1/runtime{query}").answer
+            self.assertEqual(answer.status, 400)
+            # As a controller says it: programs know this form (server.md B.8).
+            text = "The challenge must be 43 base64url characters."
+            self.assertEqual(json.loads(answer.body), {"error": text})
         twice = f"/api/v1/runtime?challenge={CHALLENGE}&challenge={CHALLENGE}"
         self.refused(self.ask("GET", twice), 400, "VALIDATION_FAILED")
 

@@ -119,8 +119,12 @@ class GatewayPolicy:
 
     def _prove(self, incoming: Incoming) -> Outgoing:
         challenges = [value for name, value in incoming.query if name == "challenge"]
-        if len(challenges) != 1 or not is_challenge(challenges[0]):
-            return error_answer(validation("challenge must be 43 base64url characters"))
+        if len(challenges) > 1:
+            raise validation("the query names challenge twice")
+        if not challenges or not is_challenge(challenges[0]):
+            # As the controller says it (server.md B.8).
+            text = "The challenge must be 43 base64url characters."
+            return json_answer(400, {"error": text})
         identity = self._identity
         answer = RuntimeProof(
             SCHEMA_VERSION,
