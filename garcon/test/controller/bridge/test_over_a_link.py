@@ -84,10 +84,14 @@ class OverALink(ExecutorsCase):
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
         self.dispatcher.open()
         self.executor_id = self.create(allowControllerCli=True)
-        self.runtime = FakeRuntime()
+        self.runtime = self.make_runtime()
         self.sink = Sink()
         self.worker = self.make_worker()
         self.settle()
+
+    def make_runtime(self) -> FakeRuntime:
+        """Make what the worker lends."""
+        return FakeRuntime()
 
     def open_link(  # type: ignore[override]
         self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
