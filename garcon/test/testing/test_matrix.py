@@ -1,4 +1,4 @@
-"""The matrix of the two doors: what it compares, what it lets pass, and that nothing is left out."""
+"""The matrix of the two doors: what it compares, what it lets pass, and whether all is in it."""
 
 from __future__ import annotations
 
