@@ -129,7 +129,9 @@ class DoorLimits:
     of the body.  `idle`: between requests.  `drain`: without progress of a slow reader.  `step`:
     bytes handed to the transport at once. `linger`: how long an unread body is swallowed after an
     early answer, so that the answer is not lost in a reset. `uploads`: bytes of unanswered bodies
-    in memory, all connections together, 503 beyond.
+    in memory, all connections together, 503 beyond. `eviction`: how long a connection that has lost
+    its place is kept beside the others, so that they are more than `connections`; with 0 it goes at
+    once.
     """
 
     connections: int = 1024
@@ -141,4 +143,5 @@ class DoorLimits:
     step: int = 64 * KIB
     linger: float = 2.0
     uploads: int = 512 * MIB
+    eviction: float = 0.5
     keep_alive: bool = True

@@ -21,10 +21,8 @@ from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
 
 _QUIET = 1.0
 """How long a connection keeps its place though it asks for nothing, or for what anybody may ask."""
-_EVICTION, _EVICTION_PACE = 0.5, 0.05
-"""How long a connection that has lost its place is kept at least, and how long after the one
-before.
-"""
+_EVICTION_PACE = 0.05
+"""How long a connection that has lost its place is kept at least after the one before."""
 
 
 class BoundedSite(Site):
@@ -125,8 +123,10 @@ class BoundedSite(Site):
         must not throw out the next one before that can have said anything.
         """
         channel.stop_reading()
-        now = self.reactor.seconds()
-        self._last_thrown_out = max(now + _EVICTION, self._last_thrown_out + _EVICTION_PACE)
+        now, kept = self.reactor.seconds(), self.limits.eviction
+        before, self._last_thrown_out = self._last_thrown_out, now + kept
+        if kept:
+            self._last_thrown_out = max(now + kept, before + _EVICTION_PACE)
         self._leaving[channel] = self.reactor.callLater(self._last_thrown_out - now, channel.abort)
 
     def forget(self, channel: BoundedChannel) -> None:

@@ -14,7 +14,7 @@ from garcon.contract.rpc import BridgedHttp, BridgedReply, BridgedRequest
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.handlers import Reply
 from garcon.test.authority.cast import FORK, START, STOP, WholeBridge
-from garcon.test.worker.test_gateway import Client
+from garcon.test.worker.test_gateway import Client, Stuck
 
 RUN = {"clientRequestId": "r", "clientMessageId": "m", "chatId": "c", "transcriptViewId": "v"}
 
@@ -221,6 +221,70 @@ class SizeTests(WholeBridge):
         """Let the controller's bulk socket take nothing more, or take again."""
         _, accepted = self.bulk_wires()
         accepted.set_writable(not is_blocked)
+
+
+class ConnectionTests(WholeBridge):
+    """The door has thirty-two places, and no more sockets than that."""
+
+    def test_thirty_two(self) -> None:
+        """The next one is closed at once while all of them may still say something; later it takes
+        the place of the oldest that has said nothing, which is gone before anything else happens.
+        """
+        clients = [Client(self.site, Stuck()) for _ in range(limits.GATEWAY_CONNECTIONS)]
+        self.assertIsNone(self.site.buildProtocol(None))
+        self.clock.advance(1.1)
+        newcomer = Client(self.site)
+        self.clock.advance(0)
+        gone = [client for client in clients if client.transport.disconnected]
+        self.assertEqual(gone, clients[:1])
+        clients[0].vanish()
+        self.assertEqual(len(self.site.channels), limits.GATEWAY_CONNECTIONS)
+        newcomer.send(self.head("GET", "/cli/context"))
+        self.settle(0.1)
+        self.assertEqual(newcomer.answer.status, 200)
+
+    def test_who_waits_for_an_answer_keeps_the_place(self) -> None:
+        """Only who asks for nothing gives way: with every place at work there is none."""
+        self.hold(operations.START_CHAT)
+        working = [self.start() for _ in range(limits.POOL_SHORT_BULK)]
+        for _ in range(limits.GATEWAY_CONNECTIONS - len(working)):
+            Client(self.site, Stuck())
+        self.clock.advance(1.1)
+        for _ in range(2 * limits.GATEWAY_CONNECTIONS):
+            self.site.buildProtocol(None)
+            self.clock.advance(0)
+        self.assertTrue(all(client.is_waiting for client in working))
+        for client in working:
+            self.assertFalse(client.transport.disconnecting)
+
+    def test_trickling_headers_and_bodies_end(self) -> None:
+        """A byte a second keeps nobody: ten seconds for the headers, thirty for the body, in all.
+        A slot is held by neither for longer.
+        """
+        headers, body = Client(self.site), Client(self.site)
+        body.send(self.head("POST", "/chats/start", 1_000))
+        self.assertEqual(self.slots.taken, 1)
+        for _ in range(int(limits.GATEWAY_HEADER_TIME) - 1):
+            headers.send(b"G")
+            body.send(b" ")
+            self.clock.advance(1)
+        self.assertFalse(headers.transport.disconnecting)
+        self.clock.advance(1)
+        self.assertTrue(headers.transport.disconnecting)
+        for _ in range(int(limits.GATEWAY_REQUEST_TIME - limits.GATEWAY_HEADER_TIME)):
+            body.send(b" ")
+            self.clock.advance(1)
+        self.assertEqual(body.answer.status, 408)
+        self.assertEqual(self.slots.taken, 0)
+
+    def test_headers_at_and_over_32_kib(self) -> None:
+        """Request line and headers together."""
+        head = self.head("GET", "/cli/context", headers={"X-Pad": ""})
+        room = limits.GATEWAY_HEADERS - (len(head) - 2 * head.count(b"\r\n"))
+        for more, status in ((0, 200), (1, 431)):
+            pad = "x" * (room + more)
+            client = self.http("GET", "/cli/context", headers={"X-Pad": pad})
+            self.assertEqual(client.answer.status, status)
 
 
 class ManyExecutors(WholeBridge):

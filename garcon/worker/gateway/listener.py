@@ -39,6 +39,8 @@ LIMITS = DoorLimits(
     drain=limits.GATEWAY_DRAIN_TIME,
     step=limits.GATEWAY_WRITE,
     uploads=limits.GATEWAY_RESPONSES * limits.BRIDGE_BULK_REQUEST,
+    # The ceiling is of all sockets there are (cli-gateway: a 32-connection ceiling).
+    eviction=0.0,
     keep_alive=False,
 )
 
