@@ -1,0 +1,116 @@
+"""Commands that a worker's own terminals and tools start, while controllers come and go."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twisted.internet.task import deferLater
+
+from garcon.contract import operations
+from garcon.test.live.authority.cast import Workshop, reactor
+from garcon.test.live.shells import Screen
+
+START = "garcon start --agent scripted --model scripted"
+
+
+class WorkerDials(Workshop):
+    """A worker that dials its controller."""
+
+    async def typed(self, screen: Screen, command: str, until: str) -> str:
+        """Type a command and return what it said, up to its exit status."""
+        screen.text = ""
+        await self.enter(screen, f"{command}; echo status $?.", "status ")
+        await self.eventually(
+            lambda: re.search(r"status \d+\.", screen.text), "its end", screen=screen
+        )
+        said = screen.text.replace("\r\n", "\n")
+        self.assertIn(until, said)
+        return said
+
+    async def chat(self, said: str) -> Any:
+        """Return the chat that a command's output names."""
+        found = re.search(r"chat id: (\d{16})", said)
+        assert found is not None, said
+        return next(one for one in await self.chats() if one["id"] == found[1])
+
+    async def test_a_shell_that_outlives_its_controller(self) -> None:
+        """Its commands run on its own executor; one that waits over the restart is over, and with
+        the next controller they work again, in the same process; with the grant taken they are
+        denied, and the shell goes on.
+        """
+        info, screen = await self.shell()
+        said = await self.typed(screen, f"{START} 'say I am here'; echo $$ is it", "I am here\n")
+        chat = await self.chat(said)
+        self.assertEqual(chat["executorId"], self.executor_id)
+        shell = re.findall(r"(\d+) is it", said)
+        await self.typed(screen, "echo $GARCON_RUNTIME $GARCON_CONFIG_DIR", "executor ")
+
+        await self.enter(screen, f"{START} 'sleep 60' 2>&1; echo wai''ted $?", "turn id: ")
+        await self.restart()
+        await self.linked()
+        screen = await self.attach(info)
+        await self.seen(screen, "waited 3", 60)
+        self.assertIn("Garcon restarted while the turn was running", screen.text)
+
+        said = await self.typed(screen, f"{START} 'say again'; echo $$ is it", "again\n")
+        self.assertEqual(re.findall(r"(\d+) is it", said), shell)
+        self.assertEqual((await self.chat(said))["executorId"], self.executor_id)
+
+        await self.grant(False)
+        said = await self.typed(screen, "garcon list agents", "CLI_ACCESS_DENIED")
+        self.assertIn("status 3.", said)
+        said = await self.typed(screen, "echo $$ is it", "is it")
+        self.assertEqual(re.findall(r"(\d+) is it", said), shell)
+        await self.grant(True)
+        await self.typed(screen, "garcon list agents", "scripted")
+
+    async def test_a_tool_of_an_agent(self) -> None:
+        """What an agent runs is a command of its own executor; the turn and what it has begun
+        outlive the grant that they were started under, and nothing new comes of it.
+        """
+        script = f"run {START} 'say from inside'\nask true\nrun {START} 'say no' || true\nsay over"
+        project = str(self.fleet.project("tool"))
+        words = ("--agent", "scripted", "--model", "scripted", "--cwd", project, script)
+        done = await self.command(self.worker, "start-async", *words)
+        outer, turn = done.handle()
+        while len(await self.chats()) < 2:
+            await deferLater(reactor, 0.05)
+        (row,) = await self.asked(outer)
+        await self.grant(False)
+        await self.ask(operations.PERMISSION_DECISION, self.decision(outer, row))
+        settled = await self.receipt(outer, turn)
+        self.assertEqual((settled["state"], settled["output"]["text"]), ("completed", "over"))
+        listed = await self.chats()
+        self.assertEqual([one["executorId"] for one in listed], [self.executor_id] * 2)
+
+    async def asked(self, chat: str) -> list[dict[str, Any]]:
+        """Return a chat's permission requests once there is one."""
+        while True:
+            found = await self.ask(operations.SNAPSHOT, chatId=chat, limit="1")
+            rows: list[dict[str, Any]] = found["transientFeed"]["rows"]
+            if rows:
+                return rows
+            await deferLater(reactor, 0.05)
+
+    def decision(self, chat: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a person's consent to a request."""
+        return {
+            "clientRequestId": "decision",
+            "chatId": chat,
+            "permissionOccurrenceId": row["permissionOccurrenceId"],
+            "allow": True,
+            "alwaysAllow": False,
+            "control": {
+                "serverInstanceId": self.controller.instance_id,
+                "chatId": chat,
+                "runId": row["runId"],
+                "permissionOccurrenceId": row["permissionOccurrenceId"],
+            },
+        }
+
+
+class ControllerDials(WorkerDials):
+    """A worker that listens for its controller."""
+
+    worker_dials = False
