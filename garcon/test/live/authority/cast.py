@@ -138,6 +138,31 @@ class Workshop(Shells, TestCase):
             await deferLater(reactor, 0.05)
         raise AssertionError(f"turn {turn} never ends")
 
+    async def asked(self, chat: str) -> list[dict[str, Any]]:
+        """Return a chat's permission requests once there is one."""
+        while True:
+            found = await self.ask(operations.SNAPSHOT, chatId=chat, limit="1")
+            rows: list[dict[str, Any]] = found["transientFeed"]["rows"]
+            if rows:
+                return rows
+            await deferLater(reactor, 0.05)
+
+    def decision(self, chat: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return a person's consent to a request."""
+        return {
+            "clientRequestId": "decision",
+            "chatId": chat,
+            "permissionOccurrenceId": row["permissionOccurrenceId"],
+            "allow": True,
+            "alwaysAllow": False,
+            "control": {
+                "serverInstanceId": self.controller.instance_id,
+                "chatId": chat,
+                "runId": row["runId"],
+                "permissionOccurrenceId": row["permissionOccurrenceId"],
+            },
+        }
+
     async def grant(self, is_given: bool) -> None:
         body = {"allowControllerCli": is_given}
         await self.ask(operations.UPDATE_EXECUTOR, body, self.executor_id)

@@ -84,31 +84,6 @@ class WorkerDials(Workshop):
         listed = await self.chats()
         self.assertEqual([one["executorId"] for one in listed], [self.executor_id] * 2)
 
-    async def asked(self, chat: str) -> list[dict[str, Any]]:
-        """Return a chat's permission requests once there is one."""
-        while True:
-            found = await self.ask(operations.SNAPSHOT, chatId=chat, limit="1")
-            rows: list[dict[str, Any]] = found["transientFeed"]["rows"]
-            if rows:
-                return rows
-            await deferLater(reactor, 0.05)
-
-    def decision(self, chat: str, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a person's consent to a request."""
-        return {
-            "clientRequestId": "decision",
-            "chatId": chat,
-            "permissionOccurrenceId": row["permissionOccurrenceId"],
-            "allow": True,
-            "alwaysAllow": False,
-            "control": {
-                "serverInstanceId": self.controller.instance_id,
-                "chatId": chat,
-                "runId": row["runId"],
-                "permissionOccurrenceId": row["permissionOccurrenceId"],
-            },
-        }
-
 
 class ControllerDials(WorkerDials):
     """A worker that listens for its controller."""
