@@ -171,3 +171,58 @@ class DeliveryTests(WholeBridge):
             self.starting.waiting[n].callback(Reply(body, status=status))
             self.settle(0.1)
             self.assertEqual((client.answer.status, client.answer.json), (status, body))
+
+
+class HeaderTests(WholeBridge):
+    """Which headers cross: hardly any, in either direction."""
+
+    def test_only_the_small_set_comes_back(self) -> None:
+        """Of what a handler says besides its answer only the retry time crosses; no cookie, no
+        redirect, no caching and no coding does, and no page is told that it may read anything.
+        """
+        chats = self.hold(operations.LIST_CHATS)
+        asked = {
+            "Accept-Encoding": "gzip, br",
+            "If-None-Match": "*",
+            "Range": "bytes=0-1",
+            "Access-Control-Request-Method": "GET",
+        }
+        client = self.http("GET", "/chats", headers=asked)
+        said = {
+            "Access-Control-Allow-Origin": "*",
+            "Cache-Control": "max-age=3600",
+            "Content-Encoding": "gzip",
+            "ETag": '"1"',
+            "Location": "https://elsewhere.example/",
+            "Retry-After": "3",
+            "Set-Cookie": "a=b",
+            "X-Anything": "else",
+        }
+        chats.waiting[0].callback(Reply({"sessions": []}, headers=said))
+        self.settle(0.1)
+        headers = dict(client.answer.headers)
+        self.assertEqual(client.answer.body, b'{"sessions":[]}')
+        self.assertIn("date", headers)
+        headers.pop("date")
+        self.assertEqual(
+            headers,
+            {
+                "cache-control": "no-store",
+                "connection": "close",
+                "content-length": "15",
+                "content-type": "application/json",
+                "retry-after": "3",
+            },
+        )
+
+    def test_a_retry_time_that_is_none(self) -> None:
+        """An answer with one that no command could read is not an answer: of a mutation it is not
+        known what it would have been, and it was carried out.
+        """
+        chats, starting = self.hold(operations.LIST_CHATS), self.hold(operations.START_CHAT)
+        for n, value in enumerate(("soon", "-1", "100000", "1.5", "", "1, 2")):
+            read, mutation = self.read(), self.start()
+            for held in (chats, starting):
+                held.waiting[n].callback(Reply({}, headers={"Retry-After": value}))
+            self.outcome(read, 503, "CLI_CONTROLLER_UNAVAILABLE")
+            self.outcome(mutation, 503, "CLI_OUTCOME_UNKNOWN")

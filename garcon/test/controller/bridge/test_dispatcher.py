@@ -17,7 +17,7 @@ from garcon.controller.handlers import Call, Reply
 from garcon.errors import GarconError
 from garcon.test.controller.bridge.cast import DispatcherCase
 from garcon.test.controller.executors.cast import INSTANCE
-from garcon.testing.held_link import HeldSession
+from garcon.testing.held_link import DESCRIPTION, HeldSession
 
 START: dict[str, Any] = {
     "clientRequestId": "r",
@@ -492,6 +492,18 @@ class DescribeTests(DispatcherCase):
         self.denied(self.describe(), "CLI_ACCESS_DENIED")
         self.links[self.executor_id].lose()
         self.denied(self.describe(), "CLI_CONTROLLER_UNAVAILABLE")
+
+    def test_not_ready_yet(self) -> None:
+        """A session whose worker has not said what it is has no authority, for discovery either."""
+        link = self.links[self.executor_id]
+        link.lose()
+        installed = link.install("g2")
+        context = self.context(Lane.PRIMARY, "g2")
+        self.denied(self.dispatcher.describe(None, context), "CLI_CONTROLLER_UNAVAILABLE")
+        d = self.request(routes.LIST_CHATS, context=self.context(generation="g2"))
+        self.denied(d, "CLI_CONTROLLER_UNAVAILABLE")
+        installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.successResultOf(self.dispatcher.describe(None, context))
 
     def test_revoked_before_it_is_queued(self) -> None:
         """Context is not told under an old lease."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import urllib.error
+import urllib.request
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 
 from garcon.contract import operations
 from garcon.test.live.authority.cast import Workshop, reactor
@@ -83,6 +87,40 @@ class WorkerDials(Workshop):
         self.assertEqual((settled["state"], settled["output"]["text"]), ("completed", "over"))
         listed = await self.chats()
         self.assertEqual([one["executorId"] for one in listed], [self.executor_id] * 2)
+
+    async def test_capabilities_are_local_to_their_endpoints(self) -> None:
+        """Over the network, where accounts are asked for, a worker's capability is no token, and
+        neither is the secret of its link; at the gateway nothing of the controller's is.
+        """
+        gateway = self.worker.descriptor()
+        record = self.controller.executors.registry.get(self.executor_id)
+        assert record is not None
+        own = gateway["localCapability"], self.controller._capability
+        controller = f"http://127.0.0.1:{self.port}"
+        self.assertEqual(await self.status(controller, own[1]), 200)
+        self.assertEqual(await self.status(gateway["baseUrl"], own[0]), 200)
+        for foreign in (own[0], record.secret, self.executor_id, ""):
+            self.assertEqual(await self.status(controller, foreign), 401)
+        for foreign in (own[1], record.secret, self.executor_id, ""):
+            self.assertEqual(await self.status(gateway["baseUrl"], foreign), 403)
+
+    async def status(self, base: str, token: str) -> int:
+        """Ask an endpoint for its chats with a token, and return how it answers."""
+        headers = {"X-Garcon-Server-Instance": self.controller.instance_id}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(f"{base}/api/v1/chats", headers=headers)
+
+        def ask() -> int:
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    return int(answer.status)
+            except urllib.error.HTTPError as error:
+                with error:
+                    return error.code
+
+        d: Deferred[int] = deferToThread(ask)
+        return await d
 
 
 class ControllerDials(WorkerDials):
