@@ -10,6 +10,7 @@ from garcon.contract import operations, routes, rpc
 from garcon.controller.http.identity import Identities
 from garcon.errors import CallError, GarconError
 from garcon.local.descriptors import new_capability
+from garcon.local.files import DirectoryNotSynced
 from garcon.test.authority.cast import START, WholeBridge
 from garcon.test.controller.executors.test_remote import launch
 from garcon.test.worker.test_gateway import Client
@@ -260,10 +261,25 @@ class LeaseTests(WholeBridge):
         self.outcome(mutation, 503, "CLI_OUTCOME_UNKNOWN")
         self.outcome(self.read(), 503, "CLI_CONTROLLER_UNAVAILABLE")
 
-    def test_not_ready_and_stopping(self) -> None:
-        """A worker whose session is being installed, and a controller on its way out, are told
-        unavailable, for discovery as well.
+    def test_a_change_that_may_not_be_saved(self) -> None:
+        """Its executor goes offline and its authority ends, since nobody knows which grant a crash
+        would leave (control.md E.8).
         """
+        mutation = self.start()
+
+        def unsynced(path: str, content: bytes) -> None:
+            raise DirectoryNotSynced(5, "lost")
+
+        self.write = unsynced
+        status, _ = self.update(self.executor_id, label="another")
+        self.assertEqual(status, 503)
+        self.outcome(mutation, 503, "CLI_OUTCOME_UNKNOWN")
+        self.outcome(self.read(), 503, "CLI_CONTROLLER_UNAVAILABLE")
+        self.assertEqual(self.executors.availability(self.executor_id), "offline")
+        self.assertEqual(len(self.flushLoggedErrors(DirectoryNotSynced)), 1)
+
+    def test_a_controller_that_stops(self) -> None:
+        """Everything is unavailable from then on, discovery as well."""
         self.executors.quiesce()
         for client in (self.discover(), self.read(), self.start()):
             self.outcome(client, 503, "CLI_CONTROLLER_UNAVAILABLE")
