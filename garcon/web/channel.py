@@ -14,12 +14,17 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITCPTransport
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IPushProducer,
+    ISSLTransport,
+    ITCPTransport,
+)
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
-from garcon.sockets import close_now, write_now
+from garcon.sockets import close_now, read_now, write_now
 from garcon.web.exchange import Outgoing, text_answer
 from garcon.web.request import BoundedRequest, render_answer
 
@@ -78,6 +83,8 @@ class BoundedChannel(HTTPChannel):
         """Begin; a connection that says nothing has as long as one whose headers dawdle."""
         super().connectionMade()
         self._arm(self.site.limits.header_time)
+        if self.site.limits.eager:
+            read_now(self.transport)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget everything; a handler that still works is cancelled through its request."""
@@ -142,6 +149,10 @@ class BoundedChannel(HTTPChannel):
             close_now(self.transport)
         else:
             super().loseConnection()
+
+    def isSecure(self) -> bool:
+        """Whether the transport is TLS.  The parser's own method looks for an adapter besides."""
+        return bool(ISSLTransport.providedBy(self.transport))
 
     # Parsing
 

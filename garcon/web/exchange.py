@@ -145,3 +145,4 @@ class DoorLimits:
     uploads: int = 512 * MIB
     eviction: float = 0.5
     keep_alive: bool = True
+    eager: bool = False

@@ -42,6 +42,7 @@ LIMITS = DoorLimits(
     # The ceiling is of all sockets there are (cli-gateway: a 32-connection ceiling).
     eviction=0.0,
     keep_alive=False,
+    eager=True,
 )
 
 
