@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from unittest import skipUnless
 
+from twisted.python.reflect import namedAny
 from twisted.trial.unittest import SynchronousTestCase
 
 import garcon
@@ -16,6 +17,7 @@ from garcon.cli.table import COMMANDS, GRANTS, GROUPS
 TREE = Path(garcon.__file__).parents[1]
 PAGE, README = TREE / "docs" / "authority.rst", TREE / "README.rst"
 _LITERAL = re.compile(r"``(garcon [^`]+)``")
+_TESTS = re.compile(r"``(test_\w+\.\w+)``")
 _TYPED = re.compile(r"^ +(garcon (?:[^\n\\]|\\\n)+)", re.MULTILINE)
 
 
@@ -82,11 +84,19 @@ class PageTests(SynchronousTestCase):
     def test_the_sandboxes_of_the_support_matrix(self) -> None:
         """Two are supported, one is not, and of the rest nothing is promised."""
         rows = self.part("From which sandboxes the command works").split(" * - ")[2:]
-        support = [row.partition(" - ")[2].split(" ", 2)[:2] for row in rows]
+        support = [re.split(r"[(:;]| is ", row.partition(" - ")[2])[0].strip() for row in rows]
         self.assertEqual(
-            [" ".join(words).rstrip(";:") for words in support],
-            ["supported", "supported", "not supported", "may work", "the environment"],
+            support, ["supported", "supported", "not supported", "may work", "the environment"]
         )
+
+    def test_what_is_said_of_sandboxes_is_shown(self) -> None:
+        """Each row that promises something, or denies it, names a test that there is."""
+        rows = self.part("From which sandboxes the command works").split(" * - ")[2:]
+        for row in rows[:3]:
+            names = _TESTS.findall(row)
+            self.assertTrue(names, row)
+            for name in names:
+                namedAny(f"garcon.test.live.authority.{name}")
 
     def test_its_commands_are_commands(self) -> None:
         """Each parses with the options that it is shown with."""
