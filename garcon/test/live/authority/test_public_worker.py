@@ -51,8 +51,10 @@ class WorkerDials(Workshop):
         await self.typed(screen, "echo $GARCON_RUNTIME $GARCON_CONFIG_DIR", "executor ")
 
         await self.enter(screen, f"{START} 'sleep 60' 2>&1; echo wai''ted $?", "turn id: ")
+        gateway = self.worker.descriptor()
         await self.restart()
         await self.linked()
+        self.assertEqual(self.worker.descriptor(), gateway)
         screen = await self.attach(info)
         await self.seen(screen, "waited 3", 60)
         self.assertIn("Garcon restarted while the turn was running", screen.text)

@@ -4,7 +4,9 @@ with one project directory and one native session.
 
 from __future__ import annotations
 
+from garcon.local.descriptors import read
 from garcon.test.live.fleets import SCRIPTED, FleetTestCase
+from garcon.test.live.test_worker import ask
 from garcon.testing.fleet import Service
 
 SAME = {"SCRIPTED_AGENT_SESSION": "the-same-everywhere"}
@@ -43,6 +45,15 @@ class TargetingTests(FleetTestCase):
         """Starts, looks, resumes with and without a choice, children and stops: each of them from
         each of the machines.
         """
+        ends = {executor_id: service.descriptor() for executor_id, service in self.places.items()}
+        for name in ("instanceId", "localCapability", "baseUrl"):
+            self.assertEqual(len({descriptor[name] for descriptor in ends.values()}), len(ends))
+        _, one, two = ends.values()
+        at_two = read(self.places[list(ends)[2]].config / "executor" / "runtime.json", "executor")
+        for capability, status in ((two["localCapability"], 200), (one["localCapability"], 403)):
+            headers = {"Authorization": f"Bearer {capability}"}
+            self.assertEqual(ask(at_two, "/api/v1/cli/context", headers)[0], status)
+
         chats = {}
         for executor_id, service in self.places.items():
             chat, _ = self.start(service, WHERE).handle()
