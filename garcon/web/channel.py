@@ -25,7 +25,7 @@ from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
 from garcon.sockets import close_now, read_now, write_now
-from garcon.web.exchange import Outgoing, text_answer
+from garcon.web.exchange import Outgoing
 from garcon.web.request import BoundedRequest, render_answer
 
 if TYPE_CHECKING:
@@ -35,10 +35,6 @@ LINGER_BYTES = 64 * 1024 * 1024
 """At most this much of a refused body is swallowed; a sender of more sees a reset.  It is more than
 the usual bound of a body, so that whoever sends a little too much is told so.
 """
-
-_BAD_REQUEST = text_answer(400, "Bad Request")
-_TOO_SLOW = text_answer(408, "Request Timeout")
-_LONG_HEADERS = text_answer(431, "Request Header Fields Too Large")
 
 
 class Phase(Enum):
@@ -161,20 +157,20 @@ class BoundedChannel(HTTPChannel):
         if self.phase is Phase.LINGERING:
             return
         if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
-            self.refuse(_LONG_HEADERS)
+            self.refuse(self.site.refusals.long)
             return
         super().lineReceived(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """One line alone is over the bound."""
-        self.refuse(_LONG_HEADERS)
+        self.refuse(self.site.refusals.long)
 
     def headerReceived(self, line: bytes) -> bool:
         """Parse a header; after a refusal the rest of the block means nothing."""
         if self.phase is Phase.LINGERING:
             return False
         if self._receivedHeaderCount >= self.maxHeaders:
-            self.refuse(_LONG_HEADERS)
+            self.refuse(self.site.refusals.long)
             return False
         return bool(super().headerReceived(line))
 
@@ -233,7 +229,7 @@ class BoundedChannel(HTTPChannel):
 
     def _respondToBadRequestAndDisconnect(self) -> None:
         if self.phase is not Phase.LINGERING:
-            self.refuse(_BAD_REQUEST)
+            self.refuse(self.site.refusals.malformed)
 
     def drain_begun(self) -> None:
         """An answer waits for its reader; each step it takes begins the time anew."""
@@ -303,7 +299,7 @@ class BoundedChannel(HTTPChannel):
         if self.phase in (Phase.HEADERS, Phase.BODY) and self.requests:
             # The sender is slow, not gone: say so, and swallow no more than what is under way.
             self._body_length = 0
-            self.refuse(_TOO_SLOW)
+            self.refuse(self.site.refusals.slow)
         elif self.phase in (Phase.IDLE, Phase.HEADERS, Phase.LINGERING):
             self.loseConnection()
             self.phase = Phase.DRAINING

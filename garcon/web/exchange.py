@@ -113,6 +113,25 @@ class IDoorPolicy(Interface):
         """Reserve what the request needs, or refuse it with the answer returned."""
 
 
+@frozen
+class Refusals:
+    """What a door says by itself of a request that comes to nobody: `malformed` HTTP, one that is
+    too `slow`, headers that are too `long`, and a door that is `full` of unanswered bodies.
+    """
+
+    malformed: Outgoing
+    slow: Outgoing
+    long: Outgoing
+    full: Outgoing
+
+
+PLAIN_REFUSALS = Refusals(
+    text_answer(400, "Bad Request"),
+    text_answer(408, "Request Timeout"),
+    text_answer(431, "Request Header Fields Too Large"),
+    text_answer(503, "Service Unavailable", {"Retry-After": "1", "Cache-Control": "no-store"}),
+)
+
 Answerer = Callable[[Incoming], "Deferred[Outgoing]"]
 """Answers a complete request.  The Deferred is cancelled when the client goes away or the door
 closes.

@@ -18,7 +18,7 @@ from twisted.web.server import Request
 from zope.interface import implementer
 
 from garcon.contract.limits import KIB
-from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer, text_answer
+from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer
 
 if TYPE_CHECKING:
     from garcon.web.channel import BoundedChannel
@@ -41,8 +41,6 @@ _BAD_QUERY = json_answer(
     },
     _NO_STORE,
 )
-_BAD_UPGRADE = text_answer(400, "Bad Request")
-_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1", **_NO_STORE})
 _REASONS = {**RESPONSES, 422: b"Unprocessable Content", 431: b"Request Header Fields Too Large"}
 _BODILESS = frozenset({204, 304})
 
@@ -101,7 +99,7 @@ class BoundedRequest(Request):
             return self._refused(verdict, length)
         if isinstance(verdict, Upgrade):
             self._upgrade = verdict
-            return None if length == 0 else _BAD_UPGRADE
+            return None if length == 0 else self.site.refusals.malformed
         self._admission = verdict
         self.channel.is_known = self.channel.is_known or verdict.is_known
         incoming.context = verdict.context
@@ -135,7 +133,7 @@ class BoundedRequest(Request):
         if len(self._body) + len(data) > admission.limit:
             self.channel.refuse(admission.too_large)
         elif site.uploading + len(data) > site.limits.uploads:
-            self.channel.refuse(_BUSY)
+            self.channel.refuse(site.refusals.full)
         else:
             site.uploading += len(data)
             if not self._body:

@@ -17,7 +17,7 @@ from twisted.web.server import Site
 
 from garcon.deferreds import Waiters
 from garcon.web.channel import BoundedChannel, Phase
-from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
+from garcon.web.exchange import PLAIN_REFUSALS, Answerer, DoorLimits, IDoorPolicy, Refusals
 
 _QUIET = 1.0
 """How long a connection keeps its place though it asks for nothing, or for what anybody may ask."""
@@ -46,11 +46,13 @@ class BoundedSite(Site):
         limits: DoorLimits | None = None,
         headers: Mapping[str, str] | None = None,
         wall_clock: Callable[[], float] = time.time,
+        refusals: Refusals = PLAIN_REFUSALS,
     ) -> None:
         super().__init__(Resource(), timeout=None, reactor=reactor, parsePOSTFormSubmission=False)
         self.policy = policy
         self.answer = answer
         self.limits = limits or DoorLimits()
+        self.refusals = refusals
         self.channels: dict[BoundedChannel, None] = {}
         """All connections, oldest first."""
         self._leaving: dict[BoundedChannel, IDelayedCall] = {}

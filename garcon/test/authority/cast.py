@@ -19,9 +19,7 @@ from garcon.local.descriptors import new_capability
 from garcon.test.controller.bridge.cast import Held
 from garcon.test.controller.bridge.test_over_a_link import OverALink
 from garcon.test.worker.test_gateway import HOST, Client
-from garcon.web.site import BoundedSite
-from garcon.worker.gateway.forward import Forwarder
-from garcon.worker.gateway.listener import LIMITS
+from garcon.worker.gateway.listener import gateway_site
 from garcon.worker.gateway.policy import GatewayPolicy, Identity
 from garcon.worker.gateway.relation import Relation
 from garcon.worker.gateway.slots import Slots
@@ -66,13 +64,8 @@ class WholeBridge(OverALink):
         self.slots = Slots()
         self.identity = Identity("gateway-1", new_capability())
         relation = Relation(lambda: self.worker.current())
-        self.site = BoundedSite(
-            self.clock,
-            GatewayPolicy(self.identity, relation, self.slots, frozenset({HOST})),
-            Forwarder(relation).answer,
-            LIMITS,
-            {"Cache-Control": "no-store"},
-        )
+        policy = GatewayPolicy(self.identity, relation, self.slots, frozenset({HOST}))
+        self.site = gateway_site(self.clock, policy, relation)
 
     def hold(self, operation: Operation) -> Held:
         """Serve an operation with a held handler, also after a restart."""

@@ -145,7 +145,7 @@ class FloodTests(Workshop):
             return answers
 
         answers = await self.apart(flood)
-        refused = [one for one in answers if one.startswith(b"HTTP/1.1 431 ")]
+        refused = [one for one in answers if one.startswith(b"HTTP/1.1 413 ")]
         self.assertTrue(all(one in (b"", *refused) for one in answers), answers)
         self.assertTrue(refused)
         await self.show_use()
