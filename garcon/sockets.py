@@ -9,9 +9,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.main import CONNECTION_DONE
+from twisted.internet.protocol import connectionDone
 from twisted.internet.tcp import Connection
-from twisted.python.failure import Failure
+
+_AT_ONCE = 128 * 1024
+"""What a socket is offered in one call, as Twisted does."""
+
+
+def read_now(transport: Any) -> None:
+    """Take what has come already.  A connection's end is left to the reactor, which will meet it
+    again; one whose protocol raises is dropped.
+    """
+    if isinstance(transport, Connection) and transport.connected and not transport.TLS:
+        try:
+            transport.doRead()
+        except BaseException:
+            transport.abortConnection()
+            raise
 
 
 def write_now(transport: Any, data: bytes) -> None:
@@ -20,11 +34,13 @@ def write_now(transport: Any, data: bytes) -> None:
     An error is left to that wait, which will meet it again.
     """
     if _is_free(transport):
-        taken = transport.writeSomeData(data)
+        try:
+            taken = transport.socket.send(data if len(data) <= _AT_ONCE else data[:_AT_ONCE])
+        except OSError:
+            taken = 0
         if taken == len(data):
             return
-        if isinstance(taken, int):
-            data = data[taken:]
+        data = data[taken:]
     transport.write(data)
 
 
@@ -33,18 +49,19 @@ def close_now(transport: Any) -> None:
     this returns.
     """
     if _is_free(transport):
-        transport.connectionLost(Failure(CONNECTION_DONE))
+        transport.connectionLost(connectionDone)
     else:
         transport.loseConnection()
 
 
 def _is_free(transport: Any) -> bool:
-    """Whether this is a plain socket and nothing waits to be written: a transport with unsent data
-    is among the reactor's writers.
-    """
+    """Whether this is a plain socket and nothing waits to be written."""
     return (
         isinstance(transport, Connection)
         and bool(transport.connected)
         and not transport.TLS
-        and transport not in transport.reactor.getWriters()
+        # Its two buffers.  The reactor's list of writers would say the same, but is made anew for
+        # each question.
+        and not transport.dataBuffer
+        and not transport._tempDataLen
     )

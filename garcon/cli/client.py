@@ -92,7 +92,7 @@ class GarconClient:
             # Whatever the answer, the typed command is not what is wrong here.
             failure.exit_status = OPERATIONAL
             if isinstance(e, TransportFailure) and not e.sent:
-                failure.text += f" ({endpoint.abandoned()})"
+                failure.text += f" ({endpoint.unreached(e.errno)})"
             raise failure from None
 
     def verify(self, seconds: float = CONTEXT_TIME) -> None:

@@ -6,6 +6,7 @@ Exactly two files are looked at, nothing falls back, and no secret is sent befor
 from __future__ import annotations
 
 import json
+from errno import EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EPERM
 
 from garcon.cli.failures import (
     ARGUMENTS,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 PROOF_TIME = 5.0
 _LARGEST_PROOF = 64 * 1024
+_NO_NETWORK = frozenset({EPERM, EACCES, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EADDRNOTAVAIL})
+"""How a system says that a process has no loopback network, or may not use it."""
 
 
 class Endpoint:
@@ -52,10 +55,19 @@ class Endpoint:
         self.authority = f"[{self.host}]" if ":" in self.host else self.host
         self.authority += f":{self.port}"
 
-    def abandoned(self) -> str:
-        """Say what it means that nobody is at the address that the descriptor names."""
+    def unreached(self, errno: int | None) -> str:
+        """Say what it means that nobody was reached at the address that the descriptor names."""
+        if errno in _NO_NETWORK:
+            return (
+                "this process may not use the loopback network, as in a sandbox without network"
+                " access; Garcon is reached over it and over nothing else"
+            )
         service = "worker" if self.role == "executor" else self.role
-        return f"{self._path} was left by a {service} that seems to have crashed; start it again"
+        told = f"{self._path} was left by a {service} that seems to have crashed; start it again"
+        if has_only_loopback():
+            told += ". Or this process has a network of its own, as in a sandbox: then it cannot"
+            told += f" reach the {service}"
+        return told
 
     def was_replaced(self) -> bool:
         """Whether a successor has published itself.
@@ -180,6 +192,16 @@ def _equal(one: bytes, other: bytes) -> bool:
 
         return compare_digest(one, other)
     return bool(_compare_digest(one, other))
+
+
+def has_only_loopback(table: str = "/proc/net/dev") -> bool:
+    """Whether the kernel lists no other network interface than the loopback one."""
+    try:
+        with open(table) as lines:
+            names = {line.partition(":")[0].strip() for line in lines if ":" in line}
+    except OSError:
+        return False
+    return names == {"lo"}
 
 
 def check_server(server: str | None) -> None:

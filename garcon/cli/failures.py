@@ -54,11 +54,14 @@ class ApiError(GarconError):
 
 
 class TransportFailure(GarconError):
-    """No usable answer came.  `sent` tells whether the request may have been received."""
+    """No usable answer came.  `sent` tells whether the request may have been received, `errno`
+    what the system said, if it was the system.
+    """
 
-    def __init__(self, text: str, sent: bool) -> None:
+    def __init__(self, text: str, sent: bool, errno: int | None = None) -> None:
         super().__init__("", text, status=0, retryable=True)
         self.sent = sent
+        self.errno = errno
 
     def said(self) -> str:
         return self.text

@@ -215,9 +215,10 @@ def exchange(
     deadline = clock() + seconds
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     address = "127.0.0.1" if host == "localhost" else host
-    sock = sockets.socket(family, sockets.SOCK_STREAM)
-    sent = False
+    sock, sent = None, False
     try:
+        # A sandbox may refuse even this.
+        sock = sockets.socket(family, sockets.SOCK_STREAM)
         sock.settimeout(seconds)
         sock.connect((address, port))
         sock.settimeout(max(deadline - clock(), 0.001))
@@ -227,11 +228,12 @@ def exchange(
     except TimeoutError:
         raise TransportFailure(f"no answer within {seconds:g} s", sent) from None
     except OSError as e:
-        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", sent) from None
+        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", sent, e.errno) from None
     except ProtocolError as e:
         raise TransportFailure(str(e), sent) from None
     finally:
-        sock.close()
+        if sock is not None:
+            sock.close()
 
 
 def _send(sock: sockets.socket, request: bytes) -> None:

@@ -91,6 +91,7 @@ def submit(
     body: dict[str, Any],
     answers: Callable[[dict[str, Any]], str | None],
     what: str,
+    look: str,
     *,
     seconds: float | None = None,
     is_settled_by_any_code: bool = False,
@@ -100,7 +101,8 @@ def submit(
     `is_settled_by_any_code`: a coded error of the controller's own is its last word, whatever its
     status (a steer: chats.md 6.4).
     `answers` says what makes an answer not that of this command, or None.  Raises `Refused`, or a
-    `CommandFailure` that says whether `what` may have been accepted.
+    `CommandFailure` that says whether `what` may have been accepted, and then names the command to
+    `look` with.
     """
     data = encode(body)
     uncertain = False
@@ -118,14 +120,14 @@ def submit(
             verdict = REFUSED
         if verdict == REFUSED:
             if uncertain:
-                raise _lost(what, f"a repetition was refused: {_said(error)}", True)
+                raise _lost(what, look, f"a repetition was refused: {_said(error)}", True)
             raise Refused(failure_of(error, SUBMISSION), error)
         uncertain = uncertain or verdict in (UNKNOWN, UNKNOWN_FINAL)
         if verdict == UNKNOWN_FINAL or attempt == ATTEMPTS or error.code == BUSY:
             break
         client.system.sleep(max(0.1 * attempt, float(error.retry_after or 0)))
-        _check(client, what, uncertain)
-    raise _lost(what, _said(error), uncertain)
+        _check(client, what, look, uncertain)
+    raise _lost(what, look, _said(error), uncertain)
 
 
 def _is_controllers(error: GarconError) -> bool:
@@ -135,24 +137,25 @@ def _is_controllers(error: GarconError) -> bool:
     return error.code not in OF_THE_BRIDGE and error.code != NOT_THE_LAST_WORD
 
 
-def _check(client: GarconClient, what: str, uncertain: bool) -> None:
+def _check(client: GarconClient, what: str, look: str, uncertain: bool) -> None:
     try:
         client.verify()
     except ApiError as e:
         reason = "access was lost" if access_lost(e) else "Garcon cannot be verified"
-        raise _lost(what, f"{reason}: {e.said()}", uncertain) from None
+        raise _lost(what, look, f"{reason}: {e.said()}", uncertain) from None
     except (TransportFailure, RuntimeReplaced) as e:
-        raise _lost(what, f"Garcon cannot be verified: {_said(e)}", uncertain) from None
+        raise _lost(what, look, f"Garcon cannot be verified: {_said(e)}", uncertain) from None
 
 
 def _said(error: GarconError) -> str:
     return error.said() if isinstance(error, ApiError) else error.text
 
 
-def _lost(what: str, why: str, uncertain: bool) -> CommandFailure:
-    known = f"{what} may have been accepted" if uncertain else f"{what} was not accepted"
-    code = "CLI_OUTCOME_UNKNOWN" if uncertain else ""
-    return CommandFailure(RECOVERY, f"{known}; {why}", OPERATIONAL, code)
+def _lost(what: str, look: str, why: str, uncertain: bool) -> CommandFailure:
+    if not uncertain:
+        return CommandFailure(RECOVERY, f"{what} was not accepted; {why}", OPERATIONAL)
+    text = f"{what} may have been accepted; {why} (look with: {look})"
+    return CommandFailure(RECOVERY, text, OPERATIONAL, "CLI_OUTCOME_UNKNOWN")
 
 
 def accepted_as(

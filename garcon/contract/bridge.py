@@ -19,6 +19,7 @@ from garcon.contract.limits import (
     BRIDGE_BULK_REQUEST,
     BRIDGE_ENVELOPE,
     BRIDGE_PRIMARY,
+    GATEWAY_HEADERS,
     QUERY_PAIRS,
     QUERY_PART,
     REPLY_QUEUE_PRESSURE,
@@ -44,6 +45,7 @@ _EXECUTORS = frozenset(
         routes.DELETE_EXECUTOR.key,
         routes.REVEAL_CONNECTION.key,
         routes.EXECUTOR_DIAGNOSTICS.key,
+        routes.END_PROCESS.key,
     }
 )
 _EXPLICIT_BODY = frozenset(
@@ -175,6 +177,15 @@ def request_too_large(lane: Lane) -> CallError:
     return _error(
         "CLI_REQUEST_TOO_LARGE",
         f"The request is larger than the {request_limit(lane)} bytes this operation may send.",
+        "not-dispatched",
+    )
+
+
+def headers_too_large() -> CallError:
+    """``CLI_REQUEST_TOO_LARGE``: the query is longer than any head of a request may be."""
+    return _error(
+        "CLI_REQUEST_TOO_LARGE",
+        f"The request line and headers are larger than {GATEWAY_HEADERS} bytes.",
         "not-dispatched",
     )
 

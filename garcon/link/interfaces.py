@@ -40,6 +40,7 @@ class CallContext:
     peer: Peer
     session: ILaneSession
     generation: str
+    integration_id: str = ""
 
 
 @frozen

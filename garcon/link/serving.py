@@ -90,7 +90,14 @@ class Serving:
         except GarconError as error:
             self._refuse(frame, error)
             return
-        context = CallContext(method, session.lane, session.peer, session, self._generation)
+        context = CallContext(
+            method,
+            session.lane,
+            session.peer,
+            session,
+            self._generation,
+            frame.integration_id,
+        )
         running = self._running[frame.id] = Running(
             frame.id,
             method,
@@ -243,8 +250,6 @@ def _error_text(call_id: str, error: frames.ErrorObject) -> bytes:
 
 
 def _decoded(method: Method, request: msgspec.Raw) -> Any:
-    if method.request is None:
-        return None
     try:
         return msgspec.json.decode(request, type=method.request)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -35,8 +35,9 @@ class NotStored(GarconError):
 class IStore(Interface):
     """Durable memory of one workspace.
 
-    No call can be cancelled: giving up on its Deferred leaves the work to be done.  All of them are
-    idempotent, so a write of unknown fate may simply be repeated.
+    A write cannot be cancelled: giving up on its Deferred leaves it to be done.  A read that has
+    been given up before its turn is not done.  All are idempotent, so a write of unknown fate may
+    simply be repeated.
     """
 
     def open() -> Deferred[None]:

@@ -52,8 +52,8 @@ class _Write:
 
 @implementer(IStore)
 class SqliteStore:
-    """One workspace's memory in the file `path`.  See `IStore`: calls cannot be cancelled and are
-    idempotent.
+    """One workspace's memory in the file `path`.  See `IStore`: writes cannot be cancelled, and all
+    calls are idempotent.
     """
 
     _log = Logger()
@@ -266,6 +266,9 @@ class SqliteStore:
         found: list[tuple[Deferred[Any], Any]] = []
         while self._asked and len(found) < _READS and tables.bytes_read < enough:
             read, d = self._asked.popleft()
+            if d.called:
+                # Whoever gives up a read leaves no work behind, however often.
+                continue
             try:
                 found.append((d, read(tables)))
             except Exception:

@@ -17,10 +17,11 @@ from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.testing.agent_runs import RecordingSink, a_launch
-from garcon.testing.claude_code import NotInstalled, install, scripted_environment
+from garcon.testing.claude_code import CLAUDE_CODE, scripted_environment
 from garcon.testing.models.anthropic import AnthropicMessages
 from garcon.testing.models.script import Script
 from garcon.testing.models.server import port_of, serve
+from garcon.testing.npm_programs import NotInstalled
 
 
 class RuntimeCase(TestCase):
@@ -105,7 +106,7 @@ class ClaudeRuntimeCase(RuntimeCase):
         try:
             if ClaudeRuntimeCase._missing:
                 raise NotInstalled(ClaudeRuntimeCase._missing)
-            program = install()
+            program = CLAUDE_CODE.install()
         except NotInstalled as error:
             ClaudeRuntimeCase._missing = str(error)
             if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":

@@ -16,6 +16,8 @@ and the prompt.
 
 Input that is steered into a turn is taken up at the turn's end, as a prompt would be.
 
+``SCRIPTED_AGENT_SESSION`` names its new sessions, so that several machines can have the same name.
+
 Only the standard library, and little of it: a turn must not wait for imports.
 """
 
@@ -397,7 +399,7 @@ class Agent:
         self._sessions[session_id] = Session(self._wire, session_id, directory, self._requests)
 
     def _new(self, request_id: Any, params: dict[str, Any]) -> dict[str, Any]:
-        session_id = os.urandom(16).hex()
+        session_id = os.environ.get("SCRIPTED_AGENT_SESSION") or os.urandom(16).hex()
         self._open(session_id, params)
         return {"sessionId": session_id}
 

@@ -14,13 +14,18 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, cast
 
-from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITCPTransport
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IPushProducer,
+    ISSLTransport,
+    ITCPTransport,
+)
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel
 
-from garcon.sockets import close_now, write_now
-from garcon.web.exchange import Outgoing, text_answer
+from garcon.sockets import close_now, read_now, write_now
+from garcon.web.exchange import Outgoing
 from garcon.web.request import BoundedRequest, render_answer
 
 if TYPE_CHECKING:
@@ -30,10 +35,6 @@ LINGER_BYTES = 64 * 1024 * 1024
 """At most this much of a refused body is swallowed; a sender of more sees a reset.  It is more than
 the usual bound of a body, so that whoever sends a little too much is told so.
 """
-
-_BAD_REQUEST = text_answer(400, "Bad Request")
-_TOO_SLOW = text_answer(408, "Request Timeout")
-_LONG_HEADERS = text_answer(431, "Request Header Fields Too Large")
 
 
 class Phase(Enum):
@@ -78,6 +79,8 @@ class BoundedChannel(HTTPChannel):
         """Begin; a connection that says nothing has as long as one whose headers dawdle."""
         super().connectionMade()
         self._arm(self.site.limits.header_time)
+        if self.site.limits.eager:
+            read_now(self.transport)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Forget everything; a handler that still works is cancelled through its request."""
@@ -143,6 +146,10 @@ class BoundedChannel(HTTPChannel):
         else:
             super().loseConnection()
 
+    def isSecure(self) -> bool:
+        """Whether the transport is TLS.  The parser's own method looks for an adapter besides."""
+        return bool(ISSLTransport.providedBy(self.transport))
+
     # Parsing
 
     def lineReceived(self, line: bytes) -> None:
@@ -150,20 +157,20 @@ class BoundedChannel(HTTPChannel):
         if self.phase is Phase.LINGERING:
             return
         if self._receivedHeaderSize + len(line) > self.totalHeadersSize:
-            self.refuse(_LONG_HEADERS)
+            self.refuse(self.site.refusals.long)
             return
         super().lineReceived(line)
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """One line alone is over the bound."""
-        self.refuse(_LONG_HEADERS)
+        self.refuse(self.site.refusals.long)
 
     def headerReceived(self, line: bytes) -> bool:
         """Parse a header; after a refusal the rest of the block means nothing."""
         if self.phase is Phase.LINGERING:
             return False
         if self._receivedHeaderCount >= self.maxHeaders:
-            self.refuse(_LONG_HEADERS)
+            self.refuse(self.site.refusals.long)
             return False
         return bool(super().headerReceived(line))
 
@@ -222,7 +229,7 @@ class BoundedChannel(HTTPChannel):
 
     def _respondToBadRequestAndDisconnect(self) -> None:
         if self.phase is not Phase.LINGERING:
-            self.refuse(_BAD_REQUEST)
+            self.refuse(self.site.refusals.malformed)
 
     def drain_begun(self) -> None:
         """An answer waits for its reader; each step it takes begins the time anew."""
@@ -292,7 +299,7 @@ class BoundedChannel(HTTPChannel):
         if self.phase in (Phase.HEADERS, Phase.BODY) and self.requests:
             # The sender is slow, not gone: say so, and swallow no more than what is under way.
             self._body_length = 0
-            self.refuse(_TOO_SLOW)
+            self.refuse(self.site.refusals.slow)
         elif self.phase in (Phase.IDLE, Phase.HEADERS, Phase.LINGERING):
             self.loseConnection()
             self.phase = Phase.DRAINING

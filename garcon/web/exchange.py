@@ -113,6 +113,25 @@ class IDoorPolicy(Interface):
         """Reserve what the request needs, or refuse it with the answer returned."""
 
 
+@frozen
+class Refusals:
+    """What a door says by itself of a request that comes to nobody: `malformed` HTTP, one that is
+    too `slow`, headers that are too `long`, and a door that is `full` of unanswered bodies.
+    """
+
+    malformed: Outgoing
+    slow: Outgoing
+    long: Outgoing
+    full: Outgoing
+
+
+PLAIN_REFUSALS = Refusals(
+    text_answer(400, "Bad Request"),
+    text_answer(408, "Request Timeout"),
+    text_answer(431, "Request Header Fields Too Large"),
+    text_answer(503, "Service Unavailable", {"Retry-After": "1", "Cache-Control": "no-store"}),
+)
+
 Answerer = Callable[[Incoming], "Deferred[Outgoing]"]
 """Answers a complete request.  The Deferred is cancelled when the client goes away or the door
 closes.
@@ -129,7 +148,9 @@ class DoorLimits:
     of the body.  `idle`: between requests.  `drain`: without progress of a slow reader.  `step`:
     bytes handed to the transport at once. `linger`: how long an unread body is swallowed after an
     early answer, so that the answer is not lost in a reset. `uploads`: bytes of unanswered bodies
-    in memory, all connections together, 503 beyond.
+    in memory, all connections together, 503 beyond. `eviction`: how long a connection that has lost
+    its place is kept beside the others, so that they are more than `connections`; with 0 it goes at
+    once.
     """
 
     connections: int = 1024
@@ -141,4 +162,6 @@ class DoorLimits:
     step: int = 64 * KIB
     linger: float = 2.0
     uploads: int = 512 * MIB
+    eviction: float = 0.5
     keep_alive: bool = True
+    eager: bool = False

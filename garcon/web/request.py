@@ -18,7 +18,7 @@ from twisted.web.server import Request
 from zope.interface import implementer
 
 from garcon.contract.limits import KIB
-from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer, text_answer
+from garcon.web.exchange import Admission, Incoming, Outgoing, Upgrade, json_answer
 
 if TYPE_CHECKING:
     from garcon.web.channel import BoundedChannel
@@ -41,8 +41,6 @@ _BAD_QUERY = json_answer(
     },
     _NO_STORE,
 )
-_BAD_UPGRADE = text_answer(400, "Bad Request")
-_BUSY = text_answer(503, "Service Unavailable", {"Retry-After": "1", **_NO_STORE})
 _REASONS = {**RESPONSES, 422: b"Unprocessable Content", 431: b"Request Header Fields Too Large"}
 _BODILESS = frozenset({204, 304})
 
@@ -80,7 +78,7 @@ class BoundedRequest(Request):
         self.method, self.uri, self.clientproto = command, uri, version
         self.path, _, query = uri.partition(b"?")
         try:
-            pairs = _query(query)
+            pairs = query_pairs(query)
         except ValueError:
             return self._refused(_BAD_QUERY, length)
         self._incoming = incoming = Incoming(
@@ -101,7 +99,7 @@ class BoundedRequest(Request):
             return self._refused(verdict, length)
         if isinstance(verdict, Upgrade):
             self._upgrade = verdict
-            return None if length == 0 else _BAD_UPGRADE
+            return None if length == 0 else self.site.refusals.malformed
         self._admission = verdict
         self.channel.is_known = self.channel.is_known or verdict.is_known
         incoming.context = verdict.context
@@ -135,7 +133,7 @@ class BoundedRequest(Request):
         if len(self._body) + len(data) > admission.limit:
             self.channel.refuse(admission.too_large)
         elif site.uploading + len(data) > site.limits.uploads:
-            self.channel.refuse(_BUSY)
+            self.channel.refuse(site.refusals.full)
         else:
             site.uploading += len(data)
             if not self._body:
@@ -334,9 +332,14 @@ def render_answer(site: BoundedSite, answer: Outgoing, *, close: bool, method: s
     return head if method == "HEAD" or answer.status in _BODILESS else head + answer.body
 
 
-def _query(raw: bytes) -> tuple[tuple[str, str], ...]:
+def query_pairs(raw: bytes) -> tuple[tuple[str, str], ...]:
+    """Return a query's pairs, in order; `ValueError` when it is not well-formed or has too many."""
     if not raw:
         return ()
+    if b"%" not in raw and b"+" not in raw and raw.count(b"&") < _QUERY_FIELDS:
+        # Nothing is encoded, as in most queries: this takes a fifth of the time.
+        parts = [pair.partition("=") for pair in raw.decode("ascii").split("&")]
+        return tuple([(name, value) for name, mark, value in parts if name or mark])
     return tuple(
         parse_qsl(
             raw.decode("ascii"),

@@ -17,14 +17,12 @@ from twisted.web.server import Site
 
 from garcon.deferreds import Waiters
 from garcon.web.channel import BoundedChannel, Phase
-from garcon.web.exchange import Answerer, DoorLimits, IDoorPolicy
+from garcon.web.exchange import PLAIN_REFUSALS, Answerer, DoorLimits, IDoorPolicy, Refusals
 
 _QUIET = 1.0
 """How long a connection keeps its place though it asks for nothing, or for what anybody may ask."""
-_EVICTION, _EVICTION_PACE = 0.5, 0.05
-"""How long a connection that has lost its place is kept at least, and how long after the one
-before.
-"""
+_EVICTION_PACE = 0.05
+"""How long a connection that has lost its place is kept at least after the one before."""
 
 
 class BoundedSite(Site):
@@ -48,11 +46,13 @@ class BoundedSite(Site):
         limits: DoorLimits | None = None,
         headers: Mapping[str, str] | None = None,
         wall_clock: Callable[[], float] = time.time,
+        refusals: Refusals = PLAIN_REFUSALS,
     ) -> None:
         super().__init__(Resource(), timeout=None, reactor=reactor, parsePOSTFormSubmission=False)
         self.policy = policy
         self.answer = answer
         self.limits = limits or DoorLimits()
+        self.refusals = refusals
         self.channels: dict[BoundedChannel, None] = {}
         """All connections, oldest first."""
         self._leaving: dict[BoundedChannel, IDelayedCall] = {}
@@ -125,8 +125,10 @@ class BoundedSite(Site):
         must not throw out the next one before that can have said anything.
         """
         channel.stop_reading()
-        now = self.reactor.seconds()
-        self._last_thrown_out = max(now + _EVICTION, self._last_thrown_out + _EVICTION_PACE)
+        now, kept = self.reactor.seconds(), self.limits.eviction
+        before, self._last_thrown_out = self._last_thrown_out, now + kept
+        if kept:
+            self._last_thrown_out = max(now + kept, before + _EVICTION_PACE)
         self._leaving[channel] = self.reactor.callLater(self._last_thrown_out - now, channel.abort)
 
     def forget(self, channel: BoundedChannel) -> None:

@@ -59,7 +59,8 @@ def run(invocation: Invocation) -> int:
         return None if reply.get("status") in ("appended", "duplicate") else "status"
 
     invocation.interruption = "interrupted; the row command may have reached Garcon"
-    reply = submit(client, ADD_ROW, body, wrong, "the row")
+    status = invocation.command("status", chat_id)
+    reply = submit(client, ADD_ROW, body, wrong, "the row", status)
     if invocation.json:
         invocation.print_json(invocation.envelope("add-row", client.context, response=reply))
         return DONE

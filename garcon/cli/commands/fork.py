@@ -67,7 +67,8 @@ def _fork(invocation: Invocation, source_id: str) -> int:
     except (ApiError, TransportFailure, RuntimeReplaced) as e:
         failure = _advised(failure_of(e, SUBMISSION))
         if not is_definite(e):
-            failure.text = f"chat {chat_id} may have been made; {failure.text}"
+            look = invocation.command("status", chat_id)
+            failure.text = f"chat {chat_id} may have been made; {failure.text} (look with: {look})"
             failure.exit_status = OPERATIONAL
         raise failure from None
     if invocation.json:
@@ -90,7 +91,8 @@ def _run(invocation: Invocation, name: str, source_id: str, prompt: str, *, wait
     )
     check = accepted_as("fork-run", body, "turnId")
     try:
-        reply = submit(client, FORK_RUN, body, check, f"chat {chat_id}", seconds=FORK_TIME)
+        look = invocation.command("status", chat_id)
+        reply = submit(client, FORK_RUN, body, check, f"chat {chat_id}", look, seconds=FORK_TIME)
     except CommandFailure as failure:
         raise _advised(failure) from None
     turn = Turn(chat_id, reply["turnId"], body["clientRequestId"], body["clientMessageId"])

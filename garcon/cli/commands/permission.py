@@ -57,6 +57,7 @@ def run(invocation: Invocation) -> int:
         body,
         accepted_as("permission-decision", body),
         "the decision",
+        invocation.command("status", chat_id),
     )
     if invocation.json:
         envelope = invocation.envelope(

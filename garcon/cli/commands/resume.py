@@ -67,7 +67,8 @@ def run(invocation: Invocation) -> int:
     )
     seconds = RUN_WITH_HANDOFF_DEADLINE if "handoff" in body else None
     check = accepted_as("agent-run", body, "turnId")
-    reply = submit(client, RUN_CHAT, body, check, "the turn", seconds=seconds)
+    look = invocation.command("status", chat_id)
+    reply = submit(client, RUN_CHAT, body, check, "the turn", look, seconds=seconds)
     turn = Turn(chat_id, reply["turnId"], body["clientRequestId"], body["clientMessageId"])
     print_handle(invocation, turn)
     waiting(invocation, turn)

@@ -44,7 +44,8 @@ def run(invocation: Invocation) -> int:
     if presentation is not None:
         message["userMessagePresentation"] = presentation
     invocation.interruption = "interrupted; the message may have reached Garcon"
-    reply, delivery = _sent(client, message, text, may_steer=parsed.flag("allow-steer"))
+    look = invocation.command("status", chat_id)
+    reply, delivery = _sent(client, message, text, look, may_steer=parsed.flag("allow-steer"))
     if invocation.json:
         envelope = invocation.envelope(
             "resume-async",
@@ -62,7 +63,7 @@ def run(invocation: Invocation) -> int:
 
 
 def _sent(
-    client: GarconClient, message: dict[str, Any], text: str, *, may_steer: bool
+    client: GarconClient, message: dict[str, Any], text: str, look: str, *, may_steer: bool
 ) -> tuple[dict[str, Any], str]:
     """Run a turn or steer the one that runs, whichever the chat takes; return the answer and which
     it was.
@@ -75,7 +76,7 @@ def _sent(
             client.system.sleep(PAUSE)
         try:
             check = accepted_as("agent-run", body, "turnId")
-            return submit(client, RUN_CHAT, body, check, "the message"), "new-turn"
+            return submit(client, RUN_CHAT, body, check, "the message", look), "new-turn"
         except Refused as refusal:
             if refusal.code != "SESSION_BUSY":
                 raise
@@ -84,7 +85,9 @@ def _sent(
         try:
             steer = message | _identity(client) | {"content": text}
             check = accepted_as("steer", steer, "turnId")
-            reply = submit(client, STEER, steer, check, "the message", is_settled_by_any_code=True)
+            reply = submit(
+                client, STEER, steer, check, "the message", look, is_settled_by_any_code=True
+            )
             return reply, "steer"
         except Refused as refusal:
             if refusal.code not in CHANGED:

@@ -85,7 +85,7 @@ def _start(invocation: Invocation, name: str, wait: bool) -> int:
     invocation.interruption = (
         "interrupted; no Garcon agent was stopped, and the chat may have been started"
     )
-    reply = _submit(client, body)
+    reply = _submit(invocation, client, body)
     turn = Turn(reply["chatId"], reply["turnId"], reply["clientRequestId"], body["clientMessageId"])
     print_handle(invocation, turn)
     waiting(invocation, turn)
@@ -129,7 +129,7 @@ def _project_path(invocation: Invocation, target: str, origin: str) -> str:
     return cwd
 
 
-def _submit(client: GarconClient, body: dict[str, Any]) -> dict[str, Any]:
+def _submit(invocation: Invocation, client: GarconClient, body: dict[str, Any]) -> dict[str, Any]:
     """Submit a start under fresh ids; only a certain collision makes it start over."""
     collisions = 0
     while True:
@@ -143,6 +143,7 @@ def _submit(client: GarconClient, body: dict[str, Any]) -> dict[str, Any]:
                 body,
                 accepted_as("chat-start", body, "turnId"),
                 f"chat {body['chatId']}",
+                invocation.command("status", body["chatId"]),
             )
         except Refused as e:
             if e.code != "CHAT_ID_COLLISION":

@@ -30,7 +30,8 @@ def run(invocation: Invocation) -> int:
         return None if reply["outcome"] in OUTCOMES else "outcome"
 
     invocation.interruption = "interrupted; the stop command may have reached Garcon"
-    reply = submit(client, STOP_CHAT, body, wrong, "the stop command")
+    look = invocation.command("status", chat_id)
+    reply = submit(client, STOP_CHAT, body, wrong, "the stop command", look)
     outcome = reply["outcome"]
     if invocation.json:
         receipt = receipt_of(reply)

@@ -63,7 +63,7 @@ def rename(invocation: Invocation) -> int:
     client = _client(invocation)
     body = {"chatId": chat_id, "title": title}
     # It answers for no chat: whose title it is, the request says.
-    reply = _set(client, SESSION_NAME, body, {"title": title}, TITLE)
+    reply = _set(invocation, client, SESSION_NAME, body, {"title": title}, TITLE)
     return _print(invocation, client, "rename", chat_id, "title", reply)
 
 
@@ -79,7 +79,7 @@ def set_tags(invocation: Invocation) -> int:
     reply: dict[str, Any] = {"tags": tags, "changed": False}
     if present != tags:
         body = {"chatId": chat_id, "tags": tags}
-        reply = _set(client, SET_TAGS, body, body, SUBMISSION)
+        reply = _set(invocation, client, SET_TAGS, body, body, SUBMISSION)
     return _print(invocation, client, "set-tags", chat_id, "tags", reply)
 
 
@@ -94,7 +94,7 @@ def _place(invocation: Invocation, command: str, route: Route, name: str, wanted
     chat_id = inputs.chat_id(invocation.parsed.operands[0])
     client = _client(invocation)
     body = {"chatId": chat_id, name: wanted}
-    reply = _set(client, route, body, body, SUBMISSION)
+    reply = _set(invocation, client, route, body, body, SUBMISSION)
     return _print(invocation, client, command, chat_id, name, reply)
 
 
@@ -105,6 +105,7 @@ def _client(invocation: Invocation) -> GarconClient:
 
 
 def _set(
+    invocation: Invocation,
     client: GarconClient,
     route: Route,
     body: dict[str, Any],
@@ -123,7 +124,8 @@ def _set(
         failure = failure_of(e, phase)
         if not is_definite(e):
             failure.exit_status = OPERATIONAL
-            failure.text = f"the chat may have been changed; {failure.text}"
+            look = invocation.command("status", body["chatId"])
+            failure.text = f"the chat may have been changed; {failure.text} (look with: {look})"
         raise failure from None
     return reply
 

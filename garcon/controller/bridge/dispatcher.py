@@ -40,7 +40,7 @@ from garcon.controller.executors.authority import Ending, Lease
 from garcon.controller.handlers import Answer, Handlers, error_answer
 from garcon.controller.principals import delegated
 from garcon.deferreds import returns_deferred
-from garcon.errors import CallError, GarconError
+from garcon.errors import CallError, GarconError, validation
 from garcon.link.interfaces import CallContext, Guarded, Handler
 
 STOP_TIME = 2.0
@@ -126,9 +126,7 @@ class Dispatcher:
         )
 
         def guard(size: int) -> CliContext:
-            lease.require()
-            if not self._is_open:
-                raise bridge.unavailable("The controller is stopping.")
+            self._require(lease, context)
             return described
 
         return succeed(Guarded(described, guard))
@@ -167,11 +165,21 @@ class Dispatcher:
         )
 
     def _lease(self, context: CallContext) -> Lease:
+        if context.integration_id:
+            raise validation("The command's service belongs to no integration.")
         if not self._is_open:
             raise bridge.unavailable("The controller is starting or stopping.")
         lease = self._leases.lease(context.peer.executor_id, context.generation)
         lease.require()
         return lease
+
+    def _require(self, lease: Lease, context: CallContext) -> None:
+        """Raise unless a lease still holds, and would be given for the same session now: by the
+        executor's present record, its readiness, its link and this controller's life.
+        """
+        lease.require()
+        if self._lease(context) is not lease:
+            raise Ending.REVOKED.error()
 
     def _slot(self, executor_id: str, pool: str, lane: Lane) -> Slot:
         slot = self.pools.take(executor_id, "long" if pool == "long" else "short", lane)
@@ -235,11 +243,9 @@ class Dispatcher:
         """Judge a reply right before it is queued: return what may be sent, or raise."""
         route, lane = exchange.route, exchange.context.lane
         try:
-            exchange.lease.require()
+            self._require(exchange.lease, exchange.context)
             if exchange.expected_instance != self.server_instance_id:
                 raise bridge.controller_changed()
-            if not self._is_open:
-                raise bridge.unavailable("The controller is stopping.")
         except CallError as error:
             raise _ended(route, error) from None
         session = exchange.context.session

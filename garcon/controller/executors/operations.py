@@ -111,9 +111,9 @@ class ExecutorOperations:
         executor_id = call.executor_id
         if not is_executor_id(executor_id):
             raise validation("The executor id in the path is malformed.")
-        record = None
-        if executor_id is not None and executor_id != LOCAL:
-            record = self._executors.registry.get(executor_id)
+        if executor_id == LOCAL:
+            raise records.local_not_managed()
+        record = None if executor_id is None else self._executors.registry.get(executor_id)
         if record is None:
             raise records.not_found()
         return record

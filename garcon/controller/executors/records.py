@@ -298,6 +298,13 @@ def not_found() -> GarconError:
     return GarconError("EXECUTOR_NOT_FOUND", "There is no such executor.", status=404)
 
 
+def local_not_managed() -> GarconError:
+    """``EXECUTOR_NOT_FOUND`` of Local, in the words that a worker's gateway has for it."""
+    return GarconError(
+        "EXECUTOR_NOT_FOUND", "The Local executor is not managed this way.", status=404
+    )
+
+
 def in_use(chats: Sequence[str]) -> GarconError:
     """``EXECUTOR_IN_USE``: this change has to wait for the work of some chats (E.8)."""
     named = ", ".join(chats[:SHOWN])

@@ -9,6 +9,7 @@ from twisted.web.resource import IResource
 from zope.interface import Interface, implementer
 
 from garcon.contract import limits
+from garcon.contract.bridge import controller_changed
 from garcon.contract.operations import Operation
 from garcon.controller.handlers import Handlers, error_answer
 from garcon.controller.http.identity import Identities
@@ -204,11 +205,7 @@ class ControllerPolicy:
         principal = self._identities.principal(incoming.header(b"authorization"))
         expected = incoming.header(INSTANCE_HEADER)
         if expected is not None and expected != self._server_instance_id:
-            raise GarconError(
-                "CLI_CONTROLLER_CHANGED",
-                "The controller has been restarted since this invocation began.",
-                status=409,
-            )
+            raise controller_changed()
         return principal
 
     def _client(self, incoming: Incoming) -> str:

@@ -7,16 +7,27 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from garcon.testing.claude_code import NotInstalled, install
+from garcon.testing.claude_code import CLAUDE_CODE
+from garcon.testing.codex import CODEX
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
+from garcon.testing.npm_programs import NotInstalled, NpmProgram
 
 
 def claude_code() -> str:
     """Return the program of the pinned Claude Code; skip where npm cannot bring it."""
+    return _installed(CLAUDE_CODE)
+
+
+def codex() -> str:
+    """Return the program of the pinned Codex; skip where npm cannot bring it."""
+    return _installed(CODEX)
+
+
+def _installed(program: NpmProgram) -> str:
     try:
-        return install()
+        return program.install()
     except NotInstalled as error:
-        raise SkipTest(f"no Claude Code: {error}") from None
+        raise SkipTest(f"no {program.package}: {error}") from None
 
 
 SCRIPTED = ("--agent", "scripted", "--model", "scripted")

@@ -160,7 +160,10 @@ class SubmissionTests(RecoveryCase):
         self.assertEqual(3, self.start())
         self.assertEqual(3, len(self.bodies()))
         self.assertTrue(self.err.startswith("transport recovery: chat "), self.err)
-        self.assertIn("may have been accepted", self.err)
+        chat = json.loads(self.bodies()[0])["chatId"]
+        self.assertIn(f"chat {chat} may have been accepted", self.err)
+        look = f"garcon status {chat} --config-dir {self.root.path} --runtime controller"
+        self.assertIn(f"(look with: {look})", self.err)
         self.assertEqual("", self.out)
 
     def test_not_dispatched_is_not_unknown(self) -> None:
@@ -171,6 +174,7 @@ class SubmissionTests(RecoveryCase):
         self.assertEqual(3, self.start())
         self.assertEqual([4.4] * 3, [round(seconds, 2) for seconds in self.machine.slept])
         self.assertIn("was not accepted", self.err)
+        self.assertNotIn("look with", self.err)
 
     def test_a_busy_gateway_is_waited_for(self) -> None:
         """By reads and by what is submitted, which counts as sent only when it is taken."""

@@ -15,7 +15,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 from zope.interface import implementer
 
-from garcon.sockets import close_now, write_now
+from garcon.sockets import close_now, read_now, write_now
 from garcon.web.exchange import Admission, IDoorPolicy, Incoming, Outgoing
 from garcon.web.site import BoundedSite
 
@@ -99,6 +99,70 @@ class Sockets(TestCase):
         await speaker.lost
         close_now(speaker.transport)
         write_now(speaker.transport, b"nobody")
+
+
+class Eager(Protocol):
+    """Reads what is there when its connection is made."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.at_first = b""
+        self.lost: Deferred[None] = Deferred()
+
+    def connectionMade(self) -> None:
+        """Read; twice is no harm."""
+        read_now(self.transport)
+        read_now(self.transport)
+        self.at_first = self.data
+
+    def dataReceived(self, data: bytes) -> None:
+        """Keep it, or refuse it."""
+        if data == b"bad":
+            raise ValueError("not taken")
+        self.data += data
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It is gone."""
+        self.lost.callback(None)
+
+
+class EagerReading(TestCase):
+    """A connection whose client has spoken before it is taken."""
+
+    def listen(self) -> tuple[Eager, int]:
+        """Return the one protocol of a port, and its number."""
+        eager = Eager()
+        port: IListeningPort = reactor.listenTCP(
+            0, Factory.forProtocol(lambda: eager), interface="127.0.0.1"
+        )
+        self.addCleanup(port.stopListening)
+        return eager, cast(IPv4Address, port.getHost()).port
+
+    async def test_what_has_come_is_read_at_once(self) -> None:
+        """And the rest when it comes; the end is told once, by the reactor."""
+        eager, number = self.listen()
+        with socket.create_connection(("127.0.0.1", number), timeout=10) as client:
+            client.sendall(b"first")
+            client.shutdown(socket.SHUT_WR)
+            await eager.lost
+        self.assertEqual((eager.at_first, eager.data), (b"first", b"first"))
+
+    async def test_a_client_that_is_gone(self) -> None:
+        """Nothing is raised."""
+        eager, number = self.listen()
+        client = socket.create_connection(("127.0.0.1", number), timeout=10)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        await eager.lost
+        self.assertEqual(eager.data, b"")
+
+    async def test_a_protocol_that_raises(self) -> None:
+        """Its connection is dropped, and the log has why."""
+        eager, number = self.listen()
+        with socket.create_connection(("127.0.0.1", number), timeout=10) as client:
+            client.sendall(b"bad")
+            await eager.lost
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
 
 
 @implementer(IDoorPolicy)

@@ -174,20 +174,6 @@ class TurnTests(Pairs):
         resolved = [row["type"] for row in self.rows(self.controller, chat)]
         self.assertIn("permission-resolved", resolved)
 
-    def test_an_agents_tool_call_starts_a_chat_by_the_command(self) -> None:
-        """The tool finds the worker's gateway by itself: root and role are in its environment."""
-        prompt = "run garcon start-async --agent scripted --model scripted 'say from inside'"
-        done = self.start(self.worker, prompt + "\nsay outer")
-        outer, _ = done.handle()
-        shown = str(self.rows(self.controller, outer))
-        found = re.search(r"chat id: (\d{16})", shown)
-        assert found is not None, shown
-        inner = found[1]
-        self.assertNotEqual(inner, outer)
-        eventually("the inner turn", lambda: self.said(self.controller, inner) == ["from inside"])
-        chat = self.snapshot(self.controller, inner)["chat"]
-        self.assertEqual(chat["executorId"], self.executor_id)
-
     def test_children_see_no_secret_and_their_own_role(self) -> None:
         """An agent's command has the root and the role, and neither the URL nor a capability."""
         self.start(self.worker, "run env > environment\nsay over")
@@ -196,16 +182,6 @@ class TurnTests(Pairs):
         self.assertIn("GARCON_RUNTIME=executor\n", seen)
         self.assertNotIn("secret=", seen)
         self.assertNotIn(self.worker.descriptor()["localCapability"], seen)
-
-    def test_a_start_on_another_executor_needs_a_directory_there(self) -> None:
-        """From the worker, `--executor local` runs on the controller, given an absolute path."""
-        command = ("start", *SCRIPTED, "--executor", "local")
-        done = self.fleet.garcon(self.worker, *command, "say hello", check=False)
-        self.assert_refused(done, 2, "--cwd")
-        cwd = ("--cwd", str(self.fleet.project("project")))
-        done = self.fleet.garcon(self.worker, *command, *cwd, "say hello")
-        chat, _ = done.handle()
-        self.assertEqual(self.snapshot(self.controller, chat)["chat"]["executorId"], "local")
 
     def test_both_transcripts_and_long_turns_arrive_whole(self) -> None:
         """Many rows from a worker reach the store in order, each once."""
@@ -543,24 +519,6 @@ class RefusalTests(Pairs):
         self.assert_refused(done, 3, "CLI_ACCESS_DENIED")
         self.grant(controller, executor_id, True)
         self.assertIn("scripted", self.fleet.garcon(worker, "list", "agents").out)
-
-    def test_revoked_grant_ends_waiting_commands_but_no_work(self) -> None:
-        """The waiting command is denied; its turn goes on to its end."""
-        controller, worker, executor_id = self.fleet.pair()
-        project = ("--cwd", str(self.fleet.project("project")))
-        waiting = self.fleet.begin(
-            worker, "start", *SCRIPTED, *project, "say one\nsleep 4\nsay two"
-        )
-        assert waiting.stdout is not None
-        chat = waiting.stdout.readline().split()[-1]
-        self.grant(controller, executor_id, False)
-        _, err = waiting.communicate(timeout=30)
-        self.assertEqual(waiting.returncode, 3, err)
-        self.assertIn("CLI_ACCESS_DENIED", err)
-        self.assert_refused(self.start(worker, "say no", check=False), 3, "CLI_ACCESS_DENIED")
-        eventually("the turn's end", lambda: self.said(controller, chat) == ["one", "two"])
-        shown = self.executor_snapshot(controller, executor_id)
-        self.assertEqual(shown["availability"], "ready")
 
     def grant(self, controller: Service, executor_id: str, given: bool) -> None:
         """Give or take CLI access."""

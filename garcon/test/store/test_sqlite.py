@@ -293,6 +293,16 @@ class SharedReadTests(HeldStoreCase):
         self.pool.run_next()
         self.assertEqual(len(self.successResultOf(other)), 1)
 
+    def test_reads_that_were_given_up_are_not_done(self) -> None:
+        """However many there were, they leave no work: the next read is done at once."""
+        for _ in range(1_000):
+            given_up = self.store.read_rows("v1", 1, 40)
+            given_up.cancel()
+            self.failureResultOf(given_up)
+        other = self.store.read_rows("v1", 1, 1)
+        self.pool.run_next()
+        self.assertEqual(len(self.successResultOf(other)), 1)
+
     def test_a_commit_comes_in_between(self) -> None:
         """In the order in which both were begun."""
         first = self.store.read_rows("v1", 1, 1)

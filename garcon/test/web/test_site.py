@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from sys import getrefcount
+from urllib.parse import parse_qsl
 
 from attrs import define, field
 from twisted.internet.address import IPv4Address
@@ -30,6 +31,7 @@ from garcon.web.exchange import (
     json_answer,
     text_answer,
 )
+from garcon.web.request import query_pairs
 from garcon.web.site import BoundedSite
 
 NOW = 1_700_000_000.0
@@ -258,6 +260,26 @@ class ExchangeTests(DoorCase):
         self.send("GET /?a=%FF HTTP/1.1", "Host: h")
         self.assertEqual(self.status(), 400)
         self.assertEqual(self.policy.asked, [])
+
+
+class QueryTests(SynchronousTestCase):
+    """What is plain is taken apart as the standard library does it."""
+
+    def test_like_the_standard_library(self) -> None:
+        """Blank values, names without a value, empty pairs, repeats, encoded ones."""
+        for raw in (
+            *("", "a=b", "a=b&c=d", "a=b&a=c", "a=", "a", "=", "=b", "&", "a=b&&c", "&a=b&"),
+            *("a=b=c", "a;b=c", "a=%20", "a+b=c", "x=" + "y" * 9_000),
+        ):
+            wanted = tuple(parse_qsl(raw, keep_blank_values=True))
+            self.assertEqual(query_pairs(raw.encode()), wanted, raw)
+
+    def test_a_thousand_pairs(self) -> None:
+        """And not one more; nor anything that is no ASCII."""
+        for pair in (b"a", b"%20"):
+            self.assertEqual(len(query_pairs(b"&".join([pair] * 1_000))), 1_000)
+            self.assertRaises(ValueError, query_pairs, b"&".join([pair] * 1_001))
+        self.assertRaises(ValueError, query_pairs, "é".encode())
 
 
 class BodyLimitTests(DoorCase):

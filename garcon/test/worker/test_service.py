@@ -27,7 +27,7 @@ from garcon.local.descriptors import clear, read
 from garcon.local.leases import Lease, LeaseHeld
 from garcon.local.listener import new_secret
 from garcon.local.roots import ConfigRoot
-from garcon.test.worker.doubles import EXECUTOR, HeldRuntime
+from garcon.test.worker.doubles import EXECUTOR, OTHER, HeldRuntime
 from garcon.test.worker.test_gateway import Client
 from garcon.test.worker.test_serving import launch, row
 from garcon.web.site import BoundedSite
@@ -54,7 +54,9 @@ class NoNetwork(MemoryReactorClock):
 class Controller:
     """A controller's end of the link, with a dispatcher that answers at once."""
 
-    def __init__(self, reactor: MemoryReactorClock, secret: str) -> None:
+    def __init__(
+        self, reactor: MemoryReactorClock, secret: str, executor_id: str = EXECUTOR
+    ) -> None:
         self.requests: list[Any] = []
         self.frames: list[tuple[str, int, Any]] = []
         self.captured: ICapturedLink | None = None
@@ -64,7 +66,7 @@ class Controller:
             rpc.CLI_REQUEST.name: self.request,
         }
         self.link = ControllerLink(
-            reactor, EXECUTOR, secret, "controller-runtime", self, handlers, None
+            reactor, executor_id, secret, "controller-runtime", self, handlers, None
         )
         self.link.start()
 
@@ -119,8 +121,8 @@ class Cast(SynchronousTestCase):
 
     def open_link(self, events: ILinkEvents, handlers: Mapping[str, Handler]) -> ILink:
         """Dial the controller in memory."""
-        dialler = MemoryDialler(self.network, self.controller.link)
-        link = WorkerLink(self.reactor, self.secret, "worker-1", events, handlers, dialler)
+        self.dialler = MemoryDialler(self.network, self.controller.link)
+        link = WorkerLink(self.reactor, self.secret, "worker-1", events, handlers, self.dialler)
         link.start()
         return link
 
@@ -244,7 +246,7 @@ class Linked(Cast):
 
     def ask(self, worker: Worker, method: str, path: str, body: bytes = b"") -> Client:
         """Send a request to the gateway."""
-        site = self.reactor.tcpServers[0][1]
+        site = self.reactor.tcpServers[-1][1]
         assert isinstance(site, BoundedSite)
         client = Client(site)
         descriptor = published(self.root)
@@ -292,6 +294,36 @@ class Linked(Cast):
             self.assertEqual(
                 self.ask(worker, "GET", path).answer.outcome, (503, "CLI_CONTROLLER_UNAVAILABLE")
             )
+
+    def test_the_first_link_decides_whose_the_shells_are(self) -> None:
+        """Also when no command had asked for anything yet: a controller that takes the worker for
+        another executor is not linked with, so retained shells are led nowhere; their own executor
+        finds them again, and a worker that is started anew is enrolled anew.
+        """
+        worker = self.started()
+        mine, other = self.controller, Controller(self.reactor, self.secret, OTHER)
+        for controller, outcome in ((other, 503), (mine, 200), (other, 503)):
+            self.dialler.target = controller.link
+            self.network.cut()
+            self.reactor.pump([1.0] * 40)
+            for path in ("/api/v1/cli/context", "/api/v1/chats"):
+                client = self.ask(worker, "GET", path)
+                self.reactor.advance(0)
+                self.assertEqual(client.answer.status, outcome)
+        self.assertEqual(other.requests, [])
+        self.assertEqual(worker.gateway.relation.executor_id, EXECUTOR)
+        link = worker._link
+        assert link is not None and link.last_error is not None
+        self.assertIn("executor", link.last_error[1])
+        self.controller = other
+        stopping = worker.shut_down()
+        self.reactor.pump([1.0] * 3)
+        self.assertTrue(self.successResultOf(stopping))
+        self.lease = Lease.acquire(self.root.executor_lease, role="worker")
+        anew = self.started()
+        client = self.ask(anew, "GET", "/api/v1/cli/context")
+        self.reactor.advance(0)
+        self.assertEqual(client.answer.json["defaultExecutorId"], OTHER)
 
     def run_one(self) -> Any:
         """Bind and launch as the controller does; return the run's sink."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from garcon.contract.limits import BRIDGE_BULK_REPLY, MIB
+from garcon.testing.bench.many import rate
 from garcon.testing.bench.report import Aim, Samples, percentile, report
 from garcon.testing.bench.requests import Target, throughput, times
 from garcon.testing.bench.tunnel import missing, open_tunnel, say
@@ -22,7 +23,11 @@ SSH = "ssh -R"
 AIMS = (
     Aim("bridge.fresh_p50", "gateway", SSH, "small p50 ms", "ms", 0.9),
     Aim("bridge.fresh_p99", "gateway", SSH, "small p99 ms", "ms", 0.5),
+    Aim("bridge.rate_16", "gateway", SSH, "16 at once /s", "/s", 1.0, least=True),
+    Aim("bridge.mib_1m", "gateway", SSH, "1 MiB MiB/s", "MiB/s", 4.0, least=True),
+    Aim("bridge.mib_8m", "gateway", SSH, "8 MiB MiB/s", "MiB/s", 0.9, least=True),
 )
+CLIENTS = 16
 LINE = 60_000
 SLACK = 48 * 1024
 
@@ -60,7 +65,13 @@ def _messages(chat: str) -> str:
     return "/api/v1/chats/messages?" + urlencode({"chatId": chat, "limit": 200})
 
 
-def run(file: str | None, rounds: int = 9, requests: int = 300) -> int:
+def run(
+    file: str | None,
+    rounds: int = 9,
+    requests: int = 300,
+    seconds: float = 1.5,
+    large: int = 4,
+) -> int:
     """Measure and report; 0 whatever the verdict."""
     with Fleet() as fleet:
         say("starting a controller and a worker")
@@ -88,15 +99,20 @@ def run(file: str | None, rounds: int = 9, requests: int = 300) -> int:
             turned = targets[number % len(targets) :] + targets[: number % len(targets)]
             for target in turned:
                 taken = times(target, small, requests if number else 50)
-                rates = {name: throughput(target, path, 3) for name, path in big.items()}
+                together = rate(target, small, CLIENTS, seconds if number else seconds / 4)
+                rates = {name: throughput(target, path, large) for name, path in big.items()}
                 if number:
+                    samples.add(target.name, "16 at once /s", together)
                     samples.add(target.name, "small p50 ms", percentile(taken, 0.5))
                     samples.add(target.name, "small p99 ms", percentile(taken, 0.99))
                     samples.add(target.name, "small /s", len(taken) / sum(taken) * 1e3)
-                    for name, rate in rates.items():
-                        samples.add(target.name, f"{name} MiB/s", rate)
-    print(f"{rounds} rounds; each with {requests} small requests and 3 of each size to each target")
-    print("small: GET /chats/turn-receipt of a settled turn (primary lane)")
+                    for name, moved in rates.items():
+                        samples.add(target.name, f"{name} MiB/s", moved)
+    print(
+        f"{rounds} rounds; in each, for each target, {requests} small requests one after the other,"
+        f" {seconds} s of {CLIENTS} clients, and {large} large replies of each size"
+    )
+    print("small: GET /chats/turn-receipt of a settled turn (primary lane), a connection for each")
     shown = ", ".join(f"{name} is {size:.2f} MiB" for name, size in sizes.items())
     print(f"large: GET /chats/messages, a page of one chat (bulk lane); {shown}")
     if why_not is not None:

@@ -21,13 +21,19 @@ class Target:
         """Make one request on a connection of its own; return the body of a 200."""
         parts = urlsplit(self.url)
         assert parts.hostname is not None and parts.port is not None
-        lines = [f"GET {path} HTTP/1.1", f"Host: {parts.netloc}", "Connection: close"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        request = "\r\n".join([*lines, "", ""]).encode()
+        request = request_of(self, path)
         with socket.create_connection((parts.hostname, parts.port), timeout=60) as sock:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.sendall(request)
             return _reply(sock, self.name)
+
+
+def request_of(target: Target, path: str) -> bytes:
+    """Return a GET that ends its connection."""
+    host = urlsplit(target.url).netloc
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in target.headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 def _reply(sock: socket.socket, name: str) -> bytes:

@@ -115,7 +115,7 @@ def _body(content: bytes) -> dict[str, Any] | None:
     except (msgspec.DecodeError, RecursionError):
         raise validation("Malformed JSON") from None
     if not isinstance(body, dict):
-        raise validation("A body must be a JSON object.")
+        raise validation("The body must be a JSON object.")
     if content.count(b"[") + content.count(b"{") > _NESTING and _nesting(body) > _NESTING:
         raise validation(f"A body is nested at most {_NESTING} deep.")
     return body

@@ -23,7 +23,7 @@ from garcon.local.descriptors import Descriptor, new_capability, publish, remove
 from garcon.web.exchange import DoorLimits
 from garcon.web.site import BoundedSite
 from garcon.worker.gateway.forward import Forwarder
-from garcon.worker.gateway.policy import GatewayPolicy, Identity
+from garcon.worker.gateway.policy import REFUSALS, GatewayPolicy, Identity
 from garcon.worker.gateway.relation import Relation
 from garcon.worker.gateway.slots import Slots
 
@@ -39,8 +39,23 @@ LIMITS = DoorLimits(
     drain=limits.GATEWAY_DRAIN_TIME,
     step=limits.GATEWAY_WRITE,
     uploads=limits.GATEWAY_RESPONSES * limits.BRIDGE_BULK_REQUEST,
+    # The ceiling is of all sockets there are (cli-gateway: a 32-connection ceiling).
+    eviction=0.0,
     keep_alive=False,
+    eager=True,
 )
+
+
+def gateway_site(reactor: IReactorTime, policy: GatewayPolicy, relation: Relation) -> BoundedSite:
+    """Return the gateway's door, with its bounds and its own words."""
+    return BoundedSite(
+        reactor,
+        policy,
+        Forwarder(relation).answer,
+        LIMITS,
+        {"Cache-Control": "no-store"},
+        refusals=REFUSALS,
+    )
 
 
 class Gateway:
@@ -69,13 +84,7 @@ class Gateway:
         self._wall_clock = wall_clock
         self._port: IListeningPort | None = None
         self._policy = GatewayPolicy(self.identity, self.relation, Slots())
-        self._site = BoundedSite(
-            reactor,
-            self._policy,
-            Forwarder(self.relation).answer,
-            LIMITS,
-            {"Cache-Control": "no-store"},
-        )
+        self._site = gateway_site(reactor, self._policy, self.relation)
 
     def start(self) -> None:
         """Listen on a free port and publish the descriptor; `StartupError` when either fails, with

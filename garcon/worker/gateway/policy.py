@@ -21,7 +21,7 @@ from garcon.contract.rpc import Lane
 from garcon.errors import GarconError, validation
 from garcon.link.interfaces import ICapturedLink
 from garcon.local.descriptors import SCHEMA_VERSION, is_challenge, proof
-from garcon.web.exchange import Admission, IDoorPolicy, Incoming, Outgoing, json_answer
+from garcon.web.exchange import Admission, IDoorPolicy, Incoming, Outgoing, Refusals, json_answer
 from garcon.worker.gateway.relation import Relation
 from garcon.worker.gateway.slots import Slots
 
@@ -66,6 +66,14 @@ def error_answer(error: GarconError) -> Outgoing:
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     return json_answer(error.status, error.body(), headers)
 
+
+REFUSALS = Refusals(
+    malformed=error_answer(validation("This is not an HTTP request.")),
+    slow=error_answer(validation("The request took too long to come.", status=408)),
+    long=error_answer(bridge.headers_too_large()),
+    full=error_answer(bridge.busy()),
+)
+"""What the door itself refuses, in the words of this endpoint."""
 
 _TOO_LARGE = {lane: error_answer(bridge.request_too_large(lane)) for lane in Lane}
 
@@ -119,8 +127,12 @@ class GatewayPolicy:
 
     def _prove(self, incoming: Incoming) -> Outgoing:
         challenges = [value for name, value in incoming.query if name == "challenge"]
-        if len(challenges) != 1 or not is_challenge(challenges[0]):
-            return error_answer(validation("challenge must be 43 base64url characters"))
+        if len(challenges) > 1:
+            raise validation("the query names challenge twice")
+        if not challenges or not is_challenge(challenges[0]):
+            # As the controller says it (server.md B.8).
+            text = "The challenge must be 43 base64url characters."
+            return json_answer(400, {"error": text})
         identity = self._identity
         answer = RuntimeProof(
             SCHEMA_VERSION,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import structs
 from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations, routes, rpc
@@ -16,7 +17,7 @@ from garcon.controller.handlers import Call, Reply
 from garcon.errors import GarconError
 from garcon.test.controller.bridge.cast import DispatcherCase
 from garcon.test.controller.executors.cast import INSTANCE
-from garcon.testing.held_link import HeldSession
+from garcon.testing.held_link import DESCRIPTION, HeldSession
 
 START: dict[str, Any] = {
     "clientRequestId": "r",
@@ -341,6 +342,28 @@ class PublicationTests(DispatcherCase):
         self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
         self.assertEqual(self.published(self.settled(False)).status, 200)
 
+    def test_the_present_record_decides(self) -> None:
+        """Not what was captured when the request came: without a word about it the grant, the
+        connector's use and the session are looked at anew.
+        """
+        executor = self.executors._known(self.executor_id)
+        record = executor.record
+        for changed, code in (
+            (structs.replace(record, allow_controller_cli=False), "CLI_ACCESS_DENIED"),
+            (structs.replace(record, enabled=False), "CLI_CONTROLLER_UNAVAILABLE"),
+        ):
+            read, mutation = self.settled(False), self.settled(True)
+            described = self.dispatcher.describe(None, self.context(Lane.PRIMARY))
+            executor.record = changed
+            self.unpublished(read, code)
+            self.unpublished(described, code)
+            self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
+            executor.record = record
+        read = self.settled(False)
+        captured: Any = self.links[self.executor_id].current()
+        captured.is_current = False
+        self.unpublished(read, "CLI_CONTROLLER_UNAVAILABLE")
+
     def test_restarted_between_dispatch_and_publication(self) -> None:
         """A surviving reply is not one of the new controller."""
         read, mutation = self.settled(False), self.settled(True)
@@ -469,6 +492,18 @@ class DescribeTests(DispatcherCase):
         self.denied(self.describe(), "CLI_ACCESS_DENIED")
         self.links[self.executor_id].lose()
         self.denied(self.describe(), "CLI_CONTROLLER_UNAVAILABLE")
+
+    def test_not_ready_yet(self) -> None:
+        """A session whose worker has not said what it is has no authority, for discovery either."""
+        link = self.links[self.executor_id]
+        link.lose()
+        installed = link.install("g2")
+        context = self.context(Lane.PRIMARY, "g2")
+        self.denied(self.dispatcher.describe(None, context), "CLI_CONTROLLER_UNAVAILABLE")
+        d = self.request(routes.LIST_CHATS, context=self.context(generation="g2"))
+        self.denied(d, "CLI_CONTROLLER_UNAVAILABLE")
+        installed.waiting(rpc.DESCRIBE).d.callback(DESCRIPTION)
+        self.successResultOf(self.dispatcher.describe(None, context))
 
     def test_revoked_before_it_is_queued(self) -> None:
         """Context is not told under an old lease."""

@@ -17,16 +17,31 @@ from garcon.contract.rpc import BridgedHttp, BridgedReply, BridgedRequest, Lane
 from garcon.contract.runs import PermissionResponse, RunEnded
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.executors.records import ExecutorRecord
-from garcon.deferreds import returns_deferred
 from garcon.errors import CallError, GarconError
+from garcon.link.causes import Cause
 from garcon.link.interfaces import Handler, ICapturedLink, ILink, ILinkEvents
 from garcon.link.link import ControllerLink, WorkerLink
-from garcon.link.memory import MemoryDialler, MemoryNetwork
+from garcon.link.memory import MemoryDialler, MemoryNetwork, MemoryWire
+from garcon.link.wire import IAttempt, IWireUser
 from garcon.test.controller.bridge.cast import Held
 from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase, Sink
 from garcon.test.controller.executors.test_remote import launch
 from garcon.testing.fake_runtime import FakeRuntime
 from garcon.worker.serving.serving import Serving
+
+
+@define(eq=False)
+class Dialler(MemoryDialler):
+    """Dials in memory, unless nothing answers."""
+
+    is_blocked: bool = False
+
+    def dial(self, reactor: Any, user: IWireUser, close_time: float) -> IAttempt:
+        if not self.is_blocked:
+            return super().dial(reactor, user, close_time)
+        wire = MemoryWire(self.network, user, is_over=True)
+        reactor.callLater(0, user.wire_closed, Cause.CONNECT_FAILED, "nothing answers")
+        return wire
 
 
 @implementer(ILinkEvents)
@@ -68,10 +83,14 @@ class OverALink(ExecutorsCase):
         self.executors.reverse_handlers.update(self.dispatcher.reverse_handlers())
         self.dispatcher.open()
         self.executor_id = self.create(allowControllerCli=True)
-        self.runtime = FakeRuntime()
+        self.runtime = self.make_runtime()
         self.sink = Sink()
         self.worker = self.make_worker()
         self.settle()
+
+    def make_runtime(self) -> FakeRuntime:
+        """Make what the worker lends."""
+        return FakeRuntime()
 
     def open_link(  # type: ignore[override]
         self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
@@ -92,13 +111,14 @@ class OverALink(ExecutorsCase):
             return worker.send_producer(seq, frame)
 
         side.serving = self.serving = Serving(self.clock, self.runtime, offer)
+        self.dialler = Dialler(self.network, self.controller)
         worker = WorkerLink(
             self.clock,
             record.secret,
             process,
             side,
             self.serving.handlers(),
-            MemoryDialler(self.network, self.controller),
+            self.dialler,
         )
         worker.start()
         return worker
@@ -222,9 +242,8 @@ class BridgeTests(OverALink):
 
     def setUp(self) -> None:
         super().setUp()
-        self.chats, self.stopping = Held(), Held()
+        self.chats = Held()
         self.handlers.register(operations.LIST_CHATS, self.chats.handle)
-        self.handlers.register(operations.STOP_CHAT, self.stopping.handle)
 
     def test_context(self) -> None:
         """Live, with the executor that the link has proven."""
@@ -241,71 +260,6 @@ class BridgeTests(OverALink):
         self.assertEqual([e["id"] for e in body["executors"]], ["local", self.executor_id])
         d = self.ask_controller(routes.LIST_EXECUTORS, instance="before")
         self.lost(d, "CLI_CONTROLLER_CHANGED", "rejected")
-
-    def test_a_handler_may_call_back_into_the_same_worker(self) -> None:
-        """While its caller waits, and rows stream: nothing waits for anything else."""
-
-        @returns_deferred
-        async def models(call: Any) -> dict[str, str]:
-            runtime = self.executors.runtime(self.executor_id)
-            inspection = await runtime.inspect_project("/projects/a")
-            return {"path": inspection.project_path}
-
-        self.handlers.register(operations.LIST_PREAMBLES, models)
-        launched = self.executors.runtime(self.executor_id).launch(launch(), self.sink)
-        self.settle(0.1)
-        self.successResultOf(launched)
-        for n in range(50):
-            self.runtime.last.say(str(n))
-        d = self.ask_controller(routes.LIST_PREAMBLES)
-        self.assertEqual(bytes(self.successResultOf(d).body), b'{"path":"/projects/a"}')
-        self.assertEqual(len(self.sink.events), 50)
-
-    def test_revoked_during_a_wait(self) -> None:
-        """The wait ends with its own outcome; the link and the executor's runs go on."""
-        read = self.ask_controller(routes.LIST_CHATS)
-        body = {"chatId": "1700000000000001", "clientRequestId": "r"}
-        mutation = self.ask_controller(routes.STOP_CHAT, body)
-        self.updated(self.executor_id, allowControllerCli=False)
-        self.updated(self.executor_id, allowControllerCli=True)
-        self.settle(0.1)
-        self.lost(read, "CLI_ACCESS_DENIED", "rejected")
-        self.lost(mutation, "CLI_OUTCOME_UNKNOWN", "unknown")
-        self.assertEqual(self.executors.availability(self.executor_id), "ready")
-        self.stopping.waiting[0].callback({})
-        d = self.ask_controller(routes.LIST_EXECUTORS)
-        self.assertEqual(self.successResultOf(d).status, 200)
-
-    def test_cut_during_a_mutation(self) -> None:
-        """Its outcome is unknown; the handler goes on and keeps its slot until it settles."""
-        body = {"chatId": "1700000000000001", "clientRequestId": "r"}
-        d = self.ask_controller(routes.STOP_CHAT, body)
-        self.network.cut()
-        self.settle(10)
-        self.lost(d, "EXECUTOR_UNAVAILABLE", "unknown")
-        self.assertEqual((self.stopping.cancelled, self.dispatcher.pools.used["", "short"]), (0, 1))
-        self.stopping.waiting[0].callback({})
-        self.assertEqual(self.dispatcher.pools.used["", "short"], 0)
-
-    def test_cancelled_by_the_gateway(self) -> None:
-        """A read's handler hears of it."""
-        d = self.ask_controller(routes.LIST_CHATS)
-        d.addErrback(lambda _: None)
-        d.cancel()
-        self.settle(0.1)
-        self.assertEqual(self.chats.cancelled, 1)
-        self.assertFalse(any(self.dispatcher.pools.used.values()))
-
-    def test_oversize_answer(self) -> None:
-        """The bridge's own refusal, small, on the same lane."""
-        d = self.ask_controller(routes.LIST_CHATS)
-        self.chats.waiting[0].callback("x" * (8 * 1024 * 1024))
-        self.settle(0.1)
-        self.lost(d, "CLI_RESULT_TOO_LARGE", "rejected")
-        d = self.ask_controller(routes.LIST_CHATS)
-        self.chats.waiting[1].callback("x" * (7 * 1024 * 1024))
-        self.settle(2)
-        self.assertEqual(self.successResultOf(d).status, 200)
 
     def test_crowded_queue_decided_at_publication(self) -> None:
         """Of two large answers that complete together only one finds room."""

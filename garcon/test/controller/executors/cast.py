@@ -68,6 +68,7 @@ class ExecutorsCase(SynchronousTestCase):
     """A started `Executors` in a workspace of its own, and its operations."""
 
     public_url: str | None = "https://garcon.example.org/"
+    instance = INSTANCE
 
     def setUp(self) -> None:
         self.clock = Clock()
@@ -87,7 +88,7 @@ class ExecutorsCase(SynchronousTestCase):
         executors = Executors(
             self.clock,
             self.workspace,
-            INSTANCE,
+            self.instance,
             _NO_LOCAL,
             "/local/projects",
             self.public_url,
