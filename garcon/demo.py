@@ -21,8 +21,9 @@ from attrs import define, field
 
 from garcon.contract.version import VERSION
 from garcon.testing.certificates import make_authority
-from garcon.testing.claude_code import NotInstalled, install, scripted_environment
+from garcon.testing.claude_code import install, scripted_environment
 from garcon.testing.fleet import Finished, Fleet, Service, eventually, expect
+from garcon.testing.npm_agents import NotInstalled
 
 WORKER_PROMPT = "say I am on the worker.\nask uname -s\nsay Done, with your permission."
 CONTROLLER_PROMPT = "say I am on the controller."

@@ -17,10 +17,11 @@ from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.testing.agent_runs import RecordingSink, a_launch
-from garcon.testing.claude_code import NotInstalled, install, scripted_environment
+from garcon.testing.claude_code import install, scripted_environment
 from garcon.testing.models.anthropic import AnthropicMessages
 from garcon.testing.models.script import Script
 from garcon.testing.models.server import port_of, serve
+from garcon.testing.npm_agents import NotInstalled
 
 
 class RuntimeCase(TestCase):

@@ -7,8 +7,9 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from garcon.testing.claude_code import NotInstalled, install
+from garcon.testing.claude_code import install
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
+from garcon.testing.npm_agents import NotInstalled
 
 
 def claude_code() -> str:

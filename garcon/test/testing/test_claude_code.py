@@ -9,11 +9,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.testing.claude_code import (
     VERSION,
-    NotInstalled,
     cache_directory,
     install,
     scripted_environment,
 )
+from garcon.testing.npm_agents import NotInstalled
 
 NPM = """#!/bin/sh
 # A stand-in for npm: counts its calls and lays the package where npm would.
