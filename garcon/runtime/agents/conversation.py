@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from garcon.contract.runs import Launch, PermissionResponse, RunEvent
 from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.stamps import Stamp
 
 
@@ -83,8 +84,11 @@ class Conversation(Protocol):
 class Invocation:
     """How a process is started for a launch, and for which later launches it can be kept (`key`
     equal).
+
+    `secrets` are in its environment, and taken out of all that it says.
     """
 
     command: Sequence[str]
-    environment: dict[str, str]
+    environment: dict[str, str] = field(repr=False)
     key: object
+    secrets: Secrets = Factory(Secrets)

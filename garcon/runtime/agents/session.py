@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -45,9 +46,10 @@ INTERRUPT_WAIT = 2.0
 class Member:
     """One process with its conversation; replaced as a whole."""
 
-    def __init__(self, conversation: Conversation, key: object) -> None:
+    def __init__(self, conversation: Conversation, invocation: Invocation) -> None:
         self.conversation = conversation
-        self.key = key
+        self.key = invocation.key
+        self.secrets = invocation.secrets
         self.ready = False
         self.refusal: str | None = None
         self.waiting: Waiters[None] = Waiters()
@@ -77,7 +79,8 @@ class Ending:
 
 @implementer(IAgentSession)
 class AgentSession:
-    """One chat's agent: `invoke` says how to start a process, `converse` makes its conversation.
+    """One chat's agent: `invoke` says how to start a process, at once or when it has found out, and
+    `converse` makes its conversation.
 
     After `patience` seconds a process counts as ready that has not said so; None waits for ever.
     """
@@ -89,7 +92,7 @@ class AgentSession:
         reactor: Any,
         environment: Mapping[str, str],
         polite: Literal["INT", "TERM"],
-        invoke: Callable[[Launch, str | None], Invocation],
+        invoke: Callable[[Launch, str | None], Invocation | Deferred[Invocation]],
         converse: Callable[[Launch, str | None], Conversation],
         patience: float | None = None,
     ) -> None:
@@ -118,7 +121,8 @@ class AgentSession:
         """Begin a turn.  A failure or a cancellation leaves no process behind."""
         resume = launch.agent_session_id or self._agent_session_id
         self._agent_session_id = resume
-        invocation = self._invoke(launch, resume)
+        invoked = self._invoke(launch, resume)
+        invocation = await invoked if isinstance(invoked, Deferred) else invoked
         member = self._member
         if member is not None and (member.key != invocation.key or not member.process.is_running):
             await self._end(member, at_once=False).wait()
@@ -192,7 +196,7 @@ class AgentSession:
     # -- the process
 
     async def _start(self, launch: Launch, resume: str | None, invocation: Invocation) -> Member:
-        member = Member(self._converse(launch, resume), invocation.key)
+        member = Member(self._converse(launch, resume), invocation)
 
         def received(message: dict[str, Any]) -> None:
             try:
@@ -220,7 +224,7 @@ class AgentSession:
             if not member.ready and member.refusal is None:
                 await self._readiness(member, waiting)
             if member.refusal is not None:
-                raise launch_failed(member.refusal)
+                raise launch_failed(member.secrets.out_of(member.refusal))
         except BaseException:
             await self._end(member, at_once=True).wait()
             raise
@@ -286,7 +290,7 @@ class AgentSession:
                     member.waiting.fire(None)
                 case SteerSettled(message_id, steered):
                     if (d := self._steers.pop(message_id, None)) is not None:
-                        d.callback(steered)
+                        d.callback(replace(steered, text=member.secrets.out_of(steered.text)))
                 case Refused(text):
                     if member.ready:
                         # Its turn began before it had said so.
@@ -300,6 +304,7 @@ class AgentSession:
         if sink is None or member is not self._speaker:
             self._log.debug("late output of an agent dropped")
             return
+        event = member.secrets.out_of_event(event)
         if isinstance(event, SessionStarted):
             self._agent_session_id = event.agent_session_id
         elif isinstance(event, RunEnded):
