@@ -13,6 +13,7 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar, cast
 from uuid import uuid4
 
@@ -104,6 +105,8 @@ class AgentProcess(ProcessProtocol):
         self._stderr_size = 0
         self._mark = uuid4().hex
         self._pid = 0
+        self._gone_at: int | None = None
+        """When its id became free for others."""
         self._descendants: set[tree.Process] = set()
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
@@ -191,6 +194,7 @@ class AgentProcess(ProcessProtocol):
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
+        self._gone_at = tree.ticks()
         self._exit_waiters.fire(None)
         if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
@@ -282,7 +286,8 @@ class AgentProcess(ProcessProtocol):
     async def _record(self) -> None:
         if self._pid:
             mark = f"{AGENT_TREE}={self._mark}".encode()
-            self._descendants |= await self._in_thread(tree.find, self._pid, mark)
+            find = partial(tree.find, self._pid, mark, gone_at=self._gone_at)
+            self._descendants |= await self._in_thread(find)
 
     async def _kill_descendants(self) -> None:
         """Kill what is left, look again for what was started meanwhile, and wait until all of it is
