@@ -103,16 +103,34 @@ class PermissionAutoResolved(_Event, frozen=True, tag="permission-auto-resolved"
     timestamp: str
 
 
+class UnknownEvent(_Event, frozen=True, tag="unknown-event", kw_only=True):
+    """The agent said `count` times what this version does not know: counted, and kept as it came.
+
+    `kind` names what it was by the agent's own words, ``result.sparkle`` being a field of a known
+    message.  `raw` is the JSON text of the first of that kind, cut to `UNKNOWN_RAW`; empty where
+    that was kept before.
+    """
+
+    agent_id: str
+    kind: str
+    raw: str = ""
+    count: int = 1
+    agent_version: str | None = None
+
+
 class RunFailure(Struct, frozen=True, rename="camel"):
     code: str
     message: str
 
 
 class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
-    """The last event of every run, exactly once.  `error` is set when and only when it failed."""
+    """The last event of every run, exactly once.  `error` is set when and only when it failed;
+    `agent_version` is what the agent calls its own release, where it does.
+    """
 
     outcome: Literal["finished", "failed", "interrupted"]
     error: RunFailure | None = None
+    agent_version: str | None = None
 
 
 RunEvent = (
@@ -121,6 +139,7 @@ RunEvent = (
     | PermissionRequested
     | PermissionWithdrawn
     | PermissionAutoResolved
+    | UnknownEvent
     | RunEnded
 )
 

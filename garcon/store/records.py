@@ -25,6 +25,7 @@ RowKind = Literal[
     "permission-resolved",
     "permission-cancelled",
     "agent-switch",
+    "unknown-event",
 ]
 
 

@@ -31,6 +31,7 @@ from garcon.controller.chats.preambles import KeepsPreambles, NoPreambles
 from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry, list_entry, title
+from garcon.controller.chats.unknown import UnknownEvents
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.transcripts.batches import batches
@@ -60,6 +61,7 @@ class State:
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
     preambles: KeepsPreambles = field(factory=NoPreambles)
+    unknown: UnknownEvents = field(factory=UnknownEvents)
     started: list[Callable[[ChatRecord], None]] = field(factory=list)
     """Who follows the starts of chats; they must neither raise nor block."""
     is_shutting_down: bool = False

@@ -28,6 +28,7 @@ from garcon.contract.runs import (
     RunEvent,
     RunFailure,
     SessionStarted,
+    UnknownEvent,
 )
 from garcon.controller.chats.agent_end import AgentEnd
 from garcon.controller.chats.chat import Chat
@@ -90,6 +91,7 @@ class Turn:
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
         self._end: tuple[Outcome, RunFailure | None] | None = None
+        self._agent_version: str | None = None
         self._agent_end = AgentEnd(state, chat, run_id)
         self._underway: list[SteeredInput] = []
         self._settlement: Waiters[None] = Waiters()
@@ -273,6 +275,8 @@ class Turn:
                 self._questions.withdrawn(event.permission_occurrence_id)
             case PermissionAutoResolved():
                 self._questions.answered_itself(event)
+            case UnknownEvent():
+                self._unknown(event)
             case RunEnded():
                 self._run_ended(event)
         self._commits.go()
@@ -302,7 +306,13 @@ class Turn:
             None if created is None else lambda _: self._state.publish(created),
         )
 
+    def _unknown(self, event: UnknownEvent) -> None:
+        self._state.unknown.seen(event)
+        if event.raw:
+            self._add(rows.unknown_event(self._state.now(), event))
+
     def _run_ended(self, event: RunEnded) -> None:
+        self._agent_version = event.agent_version
         unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
         if self._kept is not None and event.outcome == "failed" and not unknown:
             # A stop is not a failure, whatever the agent makes of it.
@@ -325,7 +335,8 @@ class Turn:
         self._underway.clear()
         if error is not None and error.code == OUTCOME_UNKNOWN:
             self._add(rows.notice(at, RELOAD_NOTICE))
-        self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
+        ended = rows.run_ended(at, self.run_id, outcome, error, self._agent_version)
+        self._add(ended, lambda _: self._settle())
         self._commits.go()
 
     # Permissions

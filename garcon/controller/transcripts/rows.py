@@ -26,7 +26,7 @@ from garcon.contract.messages import (
     UserMessage,
     UserMetadata,
 )
-from garcon.contract.runs import NativeRow, RunFailure
+from garcon.contract.runs import NativeRow, RunFailure, UnknownEvent
 from garcon.store.interfaces import Damaged
 from garcon.store.records import Row, RowKind
 
@@ -35,6 +35,7 @@ _decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
 ERROR = b'{"type":"error"'
 _ASSISTANT = b'{"type":"assistant-message"'
 """How every error row's JSON begins: msgspec writes the tag first."""
+_HIDDEN: frozenset[RowKind] = frozenset({"session", "run-ended", "unknown-event"})
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
@@ -101,6 +102,7 @@ class RunEnd(Struct, frozen=True, rename="camel", kw_only=True):
     turn_id: str
     outcome: Outcome
     error: RunFailure | None = None
+    agent_version: str | None = None
 
 
 def user_input(
@@ -153,8 +155,20 @@ def session(at: str, agent_session_id: str) -> Draft:
     return Draft("session", at, _encode(Session(agent_session_id)))
 
 
-def run_ended(at: str, turn_id: str, outcome: Outcome, error: RunFailure | None) -> Draft:
-    return Draft("run-ended", at, _encode(RunEnd(turn_id=turn_id, outcome=outcome, error=error)))
+def run_ended(
+    at: str,
+    turn_id: str,
+    outcome: Outcome,
+    error: RunFailure | None,
+    agent_version: str | None = None,
+) -> Draft:
+    end = RunEnd(turn_id=turn_id, outcome=outcome, error=error, agent_version=agent_version)
+    return Draft("run-ended", at, _encode(end))
+
+
+def unknown_event(at: str, event: UnknownEvent) -> Draft:
+    """Return the hidden row of what an agent said that we do not know, as it came."""
+    return Draft("unknown-event", at, _encode(event))
 
 
 def agent_switch(message: AgentSwitch) -> Draft:
@@ -215,7 +229,7 @@ def displayed(view_id: str, row: Row) -> ShownRow | None:
     Only what asks to be shown in a way nobody knows is made anew, as an expanded notice; where that
     cannot be done it is `Damaged`.
     """
-    if row.kind in ("session", "run-ended"):
+    if row.kind in _HIDDEN:
         return None
     payload = row.payload
     if row.kind == "user-input" and _PRESENTATION in payload:

@@ -49,7 +49,22 @@ class SteerSettled:
     steered: Steered
 
 
-Output = Send | Emit | Ready | Refused | SteerSettled
+@frozen
+class Version:
+    """What the agent calls its own release."""
+
+    text: str
+
+
+@frozen
+class Unknown:
+    """Something that we do not know: `kind` names it, `message` is all of it (`unknown.py`)."""
+
+    kind: str
+    message: Any
+
+
+Output = Send | Emit | Ready | Refused | SteerSettled | Version | Unknown
 
 
 class Conversation(Protocol):

@@ -35,12 +35,17 @@ from garcon.runtime.agents.conversation import (
     Refused,
     Send,
     SteerSettled,
+    Unknown,
+    Version,
 )
 from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
 from garcon.runtime.agents.stamps import stamp
+from garcon.runtime.agents.unknown import UnknownKinds
 from garcon.runtime.interfaces import IAgentSession, IRunSink
 
 INTERRUPT_WAIT = 2.0
+VERSION = 100
+"""Characters of what an agent calls its own release."""
 
 
 class Member:
@@ -50,6 +55,8 @@ class Member:
         self.conversation = conversation
         self.key = invocation.key
         self.secrets = invocation.secrets
+        self.version: str | None = None
+        self.unknown = UnknownKinds()
         self.ready = False
         self.refusal: str | None = None
         self.waiting: Waiters[None] = Waiters()
@@ -107,6 +114,7 @@ class AgentSession:
         self._endings: set[Ending] = set()
         self._sink: IRunSink | None = None
         self._speaker: Member | None = None
+        self._agent_id = ""
         self._agent_session_id: str | None = None
         self._turn_over: Waiters[None] = Waiters()
         self._steers: dict[str, Deferred[Steered]] = {}
@@ -121,6 +129,7 @@ class AgentSession:
         """Begin a turn.  A failure or a cancellation leaves no process behind."""
         resume = launch.agent_session_id or self._agent_session_id
         self._agent_session_id = resume
+        self._agent_id = launch.agent_id
         invoked = self._invoke(launch, resume)
         invocation = await invoked if isinstance(invoked, Deferred) else invoked
         member = self._member
@@ -130,6 +139,7 @@ class AgentSession:
         if member is None:
             member = await self._start(launch, resume, invocation)
         self._sink, self._speaker = sink, member
+        self._tell_unknown(member)
         self._take(member, member.conversation.prompt(launch, stamp()))
 
     @returns_deferred
@@ -257,6 +267,9 @@ class AgentSession:
         def done(result: object) -> None:
             self._endings.discard(ending)
             self._finish(member, "was ended")
+            for event in member.unknown.first():
+                # It came after the last turn, and there will be no other.
+                self._log.info("an agent said what is not known: {kind}", kind=event.kind)
             ending.done(result)
 
         d = member.process.end(self._polite, at_once=at_once)
@@ -288,6 +301,11 @@ class AgentSession:
                 case Ready():
                     member.ready = True
                     member.waiting.fire(None)
+                case Version(text):
+                    self._named(member, text[:VERSION])
+                case Unknown():
+                    member.unknown.take(self._agent_id, member.version, output)
+                    self._tell_unknown(member)
                 case SteerSettled(message_id, steered):
                     if (d := self._steers.pop(message_id, None)) is not None:
                         d.callback(replace(steered, text=member.secrets.out_of(steered.text)))
@@ -299,6 +317,18 @@ class AgentSession:
                     member.refusal = text
                     member.waiting.fire(None)
 
+    def _named(self, member: Member, version: str) -> None:
+        if version != member.version:
+            member.version = version
+            self._log.info(
+                "the agent {agent} is of version {version}", agent=self._agent_id, version=version
+            )
+
+    def _tell_unknown(self, member: Member) -> None:
+        if self._sink is not None and member is self._speaker:
+            for event in member.unknown.first():
+                self._emit(member, event)
+
     def _emit(self, member: Member, event: RunEvent) -> None:
         sink = self._sink
         if sink is None or member is not self._speaker:
@@ -308,6 +338,9 @@ class AgentSession:
         if isinstance(event, SessionStarted):
             self._agent_session_id = event.agent_session_id
         elif isinstance(event, RunEnded):
+            for more in member.unknown.rest(self._agent_id, member.version):
+                sink.event(more)
+            event = replace(event, agent_version=member.version)
             self._sink = self._speaker = None
         sink.event(event)
         if isinstance(event, RunEnded):
