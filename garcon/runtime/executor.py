@@ -63,10 +63,14 @@ from garcon.runtime.interfaces import (
     IExecutorRuntime,
     IFileHost,
     IFiles,
+    ILeftoverHost,
+    ILeftovers,
     IRunSink,
     ITerminalHost,
     ITerminals,
 )
+from garcon.runtime.leftovers import Leftovers
+from garcon.runtime.marks import Marks
 from garcon.runtime.runs import Run
 from garcon.runtime.terminals.pty import pty_opener
 from garcon.runtime.terminals.service import Terminals
@@ -128,7 +132,7 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
+@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -152,7 +156,9 @@ class LocalRuntime:
         self._clock: IReactorTime = reactor
         self._instance_id = instance_id
         self._base = project_base
-        self._environment = child_environment(environment, role, config_dir)
+        marks = Marks.of(role, config_dir)
+        self.leftovers: ILeftovers = Leftovers(reactor, marks)
+        self._environment = marks.put_into(child_environment(environment, role, config_dir))
         self._terminals = Terminals(
             reactor, project_base, environment, self._environment, pty_opener(reactor)
         )

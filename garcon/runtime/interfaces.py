@@ -22,6 +22,7 @@ from garcon.contract.files import (
     SaveFile,
     Tree,
 )
+from garcon.contract.leftovers import EndProcess, LeftoverProcesses
 from garcon.contract.providers import Discovered, DiscoverModels, ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
@@ -256,6 +257,29 @@ class ITerminals(Interface):
 
     def detach(attachment_id: str) -> None:
         """End an attachment, and with it all events; an unknown one is none already."""
+
+
+class ILeftovers(Interface):
+    """Processes that an executor started and that outlived what they were started for.
+
+    A remote executor that cannot be reached fails with ``EXECUTOR_UNAVAILABLE``.
+    """
+
+    def read() -> Deferred[LeftoverProcesses]:
+        """Look for them."""
+
+    def end(wanted: EndProcess) -> Deferred[None]:
+        """End one of them, and nothing that hangs on it; fires when it is gone.
+
+        ``PROCESS_NOT_FOUND`` (404): there is no such among them.  ``PROCESS_NOT_ENDED`` (503): it
+        was killed and is still there.  Cancelling does not take the signal back.
+        """
+
+
+class ILeftoverHost(Interface):
+    """What a runtime provides as well where it knows what it started."""
+
+    leftovers: ILeftovers = Attribute("Those of this executor.")
 
 
 class ITerminalHost(Interface):

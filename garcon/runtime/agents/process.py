@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
-from uuid import uuid4
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -33,9 +32,9 @@ from twisted.python.failure import Failure
 
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
+from garcon.runtime import marks
 from garcon.runtime.agents import tree
 from garcon.runtime.agents.lines import Lines, decode, encode
-from garcon.runtime.environment import AGENT_TREE
 
 T = TypeVar("T")
 
@@ -103,7 +102,7 @@ class AgentProcess(ProcessProtocol):
         self._exit_waiters: Waiters[None] = Waiters()
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
-        self._mark = uuid4().hex
+        self._mark = b""
         self._pid = 0
         self._gone_at: int | None = None
         """When its id became free for others."""
@@ -122,7 +121,8 @@ class AgentProcess(ProcessProtocol):
             os.path.abspath(program),
             *command[1:],
         ]
-        variables = {**environment, AGENT_TREE: self._mark}
+        variables = marks.branch(environment)
+        self._mark = marks.variable(variables)
         cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
 
     @property
@@ -285,8 +285,7 @@ class AgentProcess(ProcessProtocol):
 
     async def _record(self) -> None:
         if self._pid:
-            mark = f"{AGENT_TREE}={self._mark}".encode()
-            find = partial(tree.find, self._pid, mark, gone_at=self._gone_at)
+            find = partial(tree.find, self._pid, self._mark, gone_at=self._gone_at)
             self._descendants |= await self._in_thread(find)
 
     async def _kill_descendants(self) -> None:

@@ -19,6 +19,7 @@ from garcon.runtime.agents.tree import (
     send,
     ticks,
 )
+from garcon.test.runtime.made_up_proc import MadeUpProc
 
 MARK = b"GARCON_AGENT_TREE=mark"
 
@@ -29,27 +30,8 @@ def _unknown_call(pid: int) -> int:
 
 class Finding(SynchronousTestCase):
     def setUp(self) -> None:
-        self.proc = Path(self.mktemp())
-        self.proc.mkdir(parents=True)
-        (self.proc / "self").mkdir()
-
-    def process(
-        self,
-        pid: int,
-        parent: int,
-        *,
-        session: int = 1,
-        started: int = 5,
-        state: str = "S",
-        environment: bytes = b"A=1\0",
-        name: str = "sh",
-    ) -> None:
-        """Write one process."""
-        place = self.proc / str(pid)
-        place.mkdir(exist_ok=True)
-        fields = [state, parent, session, session, *[0] * 15, started, 0]
-        (place / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))}\n")
-        (place / "environ").write_bytes(environment)
+        self.proc = MadeUpProc.at(Path(self.mktemp()))
+        self.process = self.proc.process
 
     def found(self, root: int = 100) -> set[int]:
         return {process.pid for process in find(root, MARK, str(self.proc))}
@@ -136,4 +118,4 @@ class Finding(SynchronousTestCase):
 
     def test_machine_without_proc(self) -> None:
         """There is nothing to be found, and that is no error."""
-        self.assertEqual(find(100, MARK, str(self.proc / "gone")), set())
+        self.assertEqual(find(100, MARK, str(self.proc.path / "gone")), set())
