@@ -23,6 +23,13 @@ class HistoryMessage(Struct, frozen=True, rename="camel"):
     images: list[Image] = field(default_factory=list)
 
 
+class ForkPoint(Struct, frozen=True, rename="camel"):
+    """Where a session of an agent is forked: after what it calls `anchor`, or at its end."""
+
+    agent_session_id: str
+    anchor: str | None = None
+
+
 class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     """One turn to run.  `agent_session_id` None starts a fresh agent session, else resumes that
     one.
@@ -30,6 +37,9 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt`
     is already composed (unanswered input included).  `history`, oldest first, is what was said
     before, for an agent that keeps no session or starts a fresh one in an old chat.
+
+    `fork_from` is where a fresh session is to begin as a fork of another one; what was said there
+    is in `history` all the same, for an agent that finds that it cannot.
 
     `api_provider_id` and `model_endpoint_id` name the profile's endpoint that the model is reached
     by, or are both None for a model of the agent's own; its key is resolved on the executor, never
@@ -49,6 +59,7 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     prompt: str
     images: list[Image] = field(default_factory=list)
     agent_session_id: str | None = None
+    fork_from: ForkPoint | None = None
     history: list[HistoryMessage] = field(default_factory=list)
     api_provider_id: str | None = None
     model_endpoint_id: str | None = None
@@ -67,15 +78,23 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
 
 
 class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
-    """The agent named its session; stored, so that the next turn resumes it."""
+    """The agent named its session; stored, so that the next turn resumes it.  `is_fork`: it began
+    as the fork that its launch asked for.
+    """
 
     agent_session_id: str
+    is_fork: bool = False
 
 
 class RowProduced(_Event, frozen=True, tag="row", kw_only=True):
-    """One finished row of the agent's output."""
+    """One finished row of the agent's output.
+
+    `anchor` is the agent's own name of the point after an assistant's message, where its session
+    can be forked there.
+    """
 
     message: ProviderRow
+    anchor: str | None = None
 
 
 class PermissionRequested(_Event, frozen=True, tag="permission-requested", kw_only=True):
@@ -125,12 +144,14 @@ class RunFailure(Struct, frozen=True, rename="camel"):
 
 class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
     """The last event of every run, exactly once.  `error` is set when and only when it failed;
-    `agent_version` is what the agent calls its own release, where it does.
+    `agent_version` is what the agent calls its own release, where it does.  `anchor` names the
+    point after the turn, where the agent's session can be forked there.
     """
 
     outcome: Literal["finished", "failed", "interrupted"]
     error: RunFailure | None = None
     agent_version: str | None = None
+    anchor: str | None = None
 
 
 RunEvent = (

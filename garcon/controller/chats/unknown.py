@@ -1,5 +1,5 @@
-"""How often each agent said what this version does not know.  The text of it is kept as a hidden row
-of the chat that it was said in.
+"""How often each agent said what this version does not know.  The text of it is kept as a hidden
+row of the chat that it was said in.
 """
 
 from __future__ import annotations

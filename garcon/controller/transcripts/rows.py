@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -96,13 +97,19 @@ class Session(Struct, frozen=True, rename="camel"):
     agent_session_id: str
 
 
-class RunEnd(Struct, frozen=True, rename="camel", kw_only=True):
-    """A hidden row: the turn is over."""
+class RunEnd(Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A hidden row: the turn is over.
+
+    `anchors` name points in the agent's session: those after the last of the turn's assistant
+    messages, in order, and None for one that has none.  `anchor` is the one after the turn.
+    """
 
     turn_id: str
     outcome: Outcome
     error: RunFailure | None = None
     agent_version: str | None = None
+    anchors: Sequence[str | None] = ()
+    anchor: str | None = None
 
 
 def user_input(
@@ -161,8 +168,17 @@ def run_ended(
     outcome: Outcome,
     error: RunFailure | None,
     agent_version: str | None = None,
+    anchors: Sequence[str | None] = (),
+    anchor: str | None = None,
 ) -> Draft:
-    end = RunEnd(turn_id=turn_id, outcome=outcome, error=error, agent_version=agent_version)
+    end = RunEnd(
+        turn_id=turn_id,
+        outcome=outcome,
+        error=error,
+        agent_version=agent_version,
+        anchors=anchors,
+        anchor=anchor,
+    )
     return Draft("run-ended", at, _encode(end))
 
 
@@ -258,9 +274,32 @@ def _legible_chat_row(view_id: str, row: Row) -> bytes:
 
 def ended_turn(row: Row) -> str | None:
     """Return the turn that a row ends."""
+    end = run_end(row)
+    return None if end is None else end.turn_id
+
+
+def run_end(row: Row) -> RunEnd | None:
+    """Return what a row says of the end of a turn, None for any other."""
     if row.kind != "run-ended":
         return None
-    return msgspec.json.decode(row.payload, type=RunEnd).turn_id
+    return msgspec.json.decode(row.payload, type=RunEnd)
+
+
+def session_of(row: Row) -> str | None:
+    """Return the agent's session that a row begins."""
+    if row.kind != "session":
+        return None
+    return msgspec.json.decode(row.payload, type=Session).agent_session_id
+
+
+def is_said(row: Row) -> bool:
+    """Whether a row is something that the agent said or did."""
+    return row.kind == "provider-row" and not row.payload.startswith(ERROR)
+
+
+def is_assistants(row: Row) -> bool:
+    """Whether a row is an assistant's message."""
+    return row.kind == "provider-row" and row.payload.startswith(_ASSISTANT)
 
 
 def input_of(view_id: str, row: Row) -> Input:
