@@ -74,6 +74,9 @@ UPDATE_EXECUTOR = Route("PATCH", "/executors/:executorId", mutation=True, manage
 DELETE_EXECUTOR = Route("DELETE", "/executors/:executorId", mutation=True, management=True)
 REVEAL_CONNECTION = Route("GET", "/executors/:executorId/connection", management=True)
 EXECUTOR_DIAGNOSTICS = Route("GET", "/executors/:executorId/diagnostics", management=True)
+END_PROCESS = Route(
+    "POST", "/executors/:executorId/diagnostics/end-process", mutation=True, management=True
+)
 
 MODELS = Route("GET", "/models")
 AGENTS = Route("GET", "/agents", bridged=False)

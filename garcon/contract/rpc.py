@@ -31,6 +31,7 @@ from garcon.contract.files import (
     SaveFile,
     Tree,
 )
+from garcon.contract.leftovers import EndProcess, LeftoverProcesses
 from garcon.contract.providers import (
     Discovered,
     DiscoverModels,
@@ -345,6 +346,16 @@ CLI_REQUEST = Method(
     continuity=Continuity.SESSION,
     served_by="controller",
     deadline=None,
+)
+LEFTOVERS = Method(
+    "processes.leftovers",
+    Nothing,
+    LeftoverProcesses,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+END_LEFTOVER = Method(
+    "processes.endLeftover", EndProcess, Nothing, continuity=Continuity.SESSION, deadline=20.0
 )
 FILE_IDENTITY = Method("files.identity", FileTarget, IdentifiedFile, deadline=CALL_TIME)
 FILE_REVISION = Method("files.revision", FileTarget, FoundRevision, deadline=CALL_TIME)

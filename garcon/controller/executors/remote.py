@@ -47,6 +47,7 @@ from garcon.contract.steering import (
     SteerOutcome,
 )
 from garcon.controller.executors.remote_files import RemoteFiles
+from garcon.controller.executors.remote_leftovers import RemoteLeftovers
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -63,6 +64,8 @@ from garcon.runtime.interfaces import (
     IExecutorRuntime,
     IFileHost,
     IFiles,
+    ILeftoverHost,
+    ILeftovers,
     IRunSink,
     ITerminalHost,
     ITerminals,
@@ -72,7 +75,7 @@ ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
 """So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
-@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
+@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost)
 class RemoteRuntime:
     """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
@@ -92,6 +95,7 @@ class RemoteRuntime:
         self.files: IFiles = RemoteFiles(reactor, self._ask_for_files)
         self.remote_terminals = RemoteTerminals(reactor, link, settings.ack_batch)
         self.terminals: ITerminals = self.remote_terminals
+        self.leftovers: ILeftovers = RemoteLeftovers(self._ask)
         self._captured: ICapturedLink | None = None
         self._description: ExecutorDescription | None = None
         self._runs: dict[str, RemoteRun] = {}  # by binding
@@ -426,6 +430,10 @@ class RemoteRuntime:
         """Ask what changes nothing: it waits for a session as long as whoever looks on would, and
         once it is sent it has all of its method's time, or what its caller gives it.
         """
+        return await self._call(method, request, interactive=True, deadline=method.deadline)
+
+    @returns_deferred
+    async def _ask(self, method: rpc.Method, request: Struct) -> Any:
         return await self._call(method, request, interactive=True, deadline=method.deadline)
 
     @returns_deferred

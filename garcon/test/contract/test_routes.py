@@ -18,6 +18,7 @@ PATCH /executors/:executorId            bulk    short 30   M G
 DELETE /executors/:executorId           bulk    short 30   M G
 GET /executors/:executorId/connection   bulk    short 30   G
 GET /executors/:executorId/diagnostics   bulk    short 30   G
+POST /executors/:executorId/diagnostics/end-process   bulk    short 30   M G
 GET /api-provider-assignments           bulk    short 30   G
 PUT /api-provider-assignments           bulk    short 30   M G
 DELETE /api-provider-assignments        bulk    short 30   M G

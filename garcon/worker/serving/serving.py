@@ -12,11 +12,12 @@ from twisted.logger import Logger
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler, ICapturedLink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ITerminalHost
+from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import Bindings
 from garcon.worker.serving.continuity import Continuity
 from garcon.worker.serving.files import FileServing
+from garcon.worker.serving.leftovers import LeftoverServing
 from garcon.worker.serving.methods import Methods
 from garcon.worker.serving.relay import Relay
 from garcon.worker.serving.terminals import Send, TerminalServing
@@ -52,6 +53,9 @@ class Serving:
         if ITerminalHost.providedBy(runtime):
             self.terminals = TerminalServing(runtime.terminals, tell)
         self._files = FileServing(clock, runtime.files) if IFileHost.providedBy(runtime) else None
+        self._leftovers: LeftoverServing | None = None
+        if ILeftoverHost.providedBy(runtime):
+            self._leftovers = LeftoverServing(runtime.leftovers)
 
     @property
     def streams(self) -> int:
@@ -62,7 +66,8 @@ class Serving:
         """Return what the link dispatches to, by method name."""
         terminals = {} if self.terminals is None else self.terminals.handlers()
         files = {} if self._files is None else self._files.handlers()
-        return {**self._methods.handlers(), **terminals, **files}
+        leftovers = {} if self._leftovers is None else self._leftovers.handlers()
+        return {**self._methods.handlers(), **terminals, **files, **leftovers}
 
     def session_started(self, captured: ICapturedLink) -> None:
         """A session of a controller is there."""
