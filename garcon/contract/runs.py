@@ -221,6 +221,8 @@ class ExecutorDescription(Struct, frozen=True, rename="camel"):
     project_base_path: str
     agent_ids: list[str]
     services: dict[str, bool] = field(default_factory=dict)
+    history_agent_ids: list[str] = field(default_factory=list)
+    """Those agents whose sessions can be read back."""
 
 
 class NativeSession(Struct, frozen=True, rename="camel"):
@@ -233,3 +235,23 @@ class NativeSession(Struct, frozen=True, rename="camel"):
 
 NativeRow = UserMessage | ProviderRow
 """What an agent remembers of a session: what it was told, and what it said and did."""
+
+
+class HistoryOpened(Struct, frozen=True, rename="camel"):
+    """A history that is being read, piece by piece."""
+
+    reader: str
+
+
+class HistoryQuery(Struct, frozen=True, rename="camel"):
+    """Which piece of it is wanted, numbered from 1; each once and in order."""
+
+    reader: str
+    page: int
+
+
+class HistoryPage(Struct, frozen=True, rename="camel"):
+    """One piece, oldest first; `done` where it is the last, and it may be empty then."""
+
+    done: bool
+    rows: list[NativeRow] = field(default_factory=list)

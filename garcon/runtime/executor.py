@@ -38,6 +38,7 @@ from garcon.contract.runs import (
     ExecutorDescription,
     Launch,
     Launched,
+    NativeSession,
     PermissionResponse,
     ProjectInspection,
     RunEnded,
@@ -58,6 +59,7 @@ from garcon.runtime.files.service import LocalFiles
 from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import (
     IAgent,
+    IAgentHistory,
     IAgentSession,
     ICredentials,
     IExecutorRuntime,
@@ -65,9 +67,11 @@ from garcon.runtime.interfaces import (
     IFiles,
     ILeftoverHost,
     ILeftovers,
+    INativeHistory,
     IRunSink,
     ITerminalHost,
     ITerminals,
+    TakeRows,
 )
 from garcon.runtime.leftovers import Leftovers
 from garcon.runtime.marks import Marks
@@ -132,7 +136,7 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost)
+@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeHistory)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -187,6 +191,7 @@ class LocalRuntime:
             instance_id=self._instance_id,
             project_base_path=os.path.realpath(self._base),
             agent_ids=[entry.id for entry in entries],
+            history_agent_ids=[entry.id for entry in entries if self.keeps_history(entry.id)],
             services={name: name in OFFERED for name in SERVICES},
         )
 
@@ -315,6 +320,19 @@ class LocalRuntime:
             return await slot.session.steer(steer)
         finally:
             run.steering.release()
+
+    def keeps_history(self, agent_id: str) -> bool:
+        """Whether that agent's sessions can be read back."""
+        return agent_id in self._agents and IAgentHistory.providedBy(self._agents[agent_id])
+
+    def read_history(self, session: NativeSession, take: TakeRows) -> Deferred[None]:
+        """Hand over what an agent remembers of a session."""
+        if not self.keeps_history(session.agent_id):
+            text = f"The agent {session.agent_id} keeps no history that can be read."
+            return fail(GarconError("HISTORY_LOAD_FAILED", text, status=422))
+        agent: Any = self._agents[session.agent_id]
+        reading: Deferred[None] = agent.read_history(session, self._environment, take)
+        return reading
 
     def running(self) -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""

@@ -305,6 +305,15 @@ class INativeHistory(Interface):
         """
 
 
+class IAgentHistory(Interface):
+    """An agent whose sessions can be read back."""
+
+    def read_history(
+        session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> Deferred[None]:
+        """See `INativeHistory.read_history`; `environment` is what its processes get."""
+
+
 class ICredentials(Interface):
     """Where an agent of this executor gets the endpoint that a launch names, key included.
 

@@ -156,7 +156,7 @@ class Methods(Cast):
             name
             for name, method in rpc.METHODS.items()
             if method.served_by == "worker"
-            and not name.startswith(("files.", "processes.", "terminals."))
+            and not name.startswith(("files.", "history.", "processes.", "terminals."))
         }
         wanted.discard(rpc.RECONCILE.name)  # the link's own
         self.assertEqual(set(self.handlers), wanted)
