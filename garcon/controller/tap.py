@@ -51,6 +51,7 @@ from garcon.process import (
 )
 from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
+from garcon.runtime.login_path import with_login_path
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 from garcon.web.hosts import is_loopback_name
@@ -274,7 +275,7 @@ def makeService(options: Options, reactor: Any = None) -> Role:
 
 
 def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controller:
-    environment = environment_snapshot()
+    environment = with_login_path(environment_snapshot())
     root = ConfigRoot(options["config-dir"] or "~/.garcon")
     if options["workspace-dir"] is None:
         workspace = options["workspace"]

@@ -49,6 +49,7 @@ from garcon.process import (
 )
 from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.login_path import with_login_path
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
@@ -180,7 +181,7 @@ def make_service(options: Options, reactor: Any) -> Role:
 
 def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> Worker:
     # The snapshot is taken after the connection URL was taken out.
-    environment = environment_snapshot()
+    environment = with_login_path(environment_snapshot())
     credentials = LinkCredentials(reactor)
     endpoints = OutgoingEndpoints.from_environment(reactor, environment)
     agents = agents_for(
