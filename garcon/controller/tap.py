@@ -52,6 +52,7 @@ from garcon.process import (
 from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.runtime.login_path import with_login_path
+from garcon.runtime.session_limits import SessionLimits
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 from garcon.web.hosts import is_loopback_name
@@ -310,6 +311,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         connections=options["connections"],
         idle=float(options["idle"]),
         sessions=options["sessions"] or sys.maxsize,
+        session_limits=SessionLimits.chosen(options),
         stalls=lambda: {"step": stalls.SEEN.steps, "turn": stalls.SEEN.turns},
         sockets=SocketLimits(
             sockets=options["sockets"],

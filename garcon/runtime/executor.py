@@ -67,6 +67,7 @@ from garcon.runtime.interfaces import (
     IFiles,
     ILeftoverHost,
     ILeftovers,
+    ILimitedSession,
     INativeHistory,
     IRunSink,
     ITerminalHost,
@@ -76,6 +77,7 @@ from garcon.runtime.interfaces import (
 from garcon.runtime.leftovers import Leftovers
 from garcon.runtime.marks import Marks
 from garcon.runtime.runs import Run
+from garcon.runtime.session_limits import SessionLimits
 from garcon.runtime.terminals.pty import pty_opener
 from garcon.runtime.terminals.service import Terminals
 
@@ -155,6 +157,7 @@ class LocalRuntime:
         idle_time: float = IDLE_TIME,
         sessions: int = SESSIONS,
         discovery: ModelDiscovery | None = None,
+        limits: SessionLimits | None = None,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
@@ -172,6 +175,7 @@ class LocalRuntime:
         self._agents = InstalledAgents(agents)
         self._idle_time = idle_time
         self._limit = sessions
+        self._session_limits = limits or SessionLimits()
         self._discovery = discovery
         self._runs: dict[str, Run] = {}
         self._chats: dict[str, Run] = {}
@@ -242,6 +246,8 @@ class LocalRuntime:
             # The answer first: whoever launched hears it before any event.
             outcome.callback(Launched(run_id=launch.run_id))
             run.release()
+            if (seconds := self._session_limits.seconds) is not None:
+                run.limit(self._clock, seconds, lambda: self.abort(launch.run_id))
 
         def failed(f: Failure) -> None:
             run.starting = None
@@ -405,6 +411,8 @@ class LocalRuntime:
                 session=agent.open(launch, self._environment),
                 agent_session_id=launch.agent_session_id,
             )
+            if ILimitedSession.providedBy(slot.session):
+                ILimitedSession(slot.session).limit(self._session_limits)
             self._slots[launch.chat_id] = slot
         slot.wake(run)
         try:

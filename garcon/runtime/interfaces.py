@@ -47,6 +47,7 @@ from garcon.contract.terminals import (
     TerminalsListed,
     TerminalTermination,
 )
+from garcon.runtime.session_limits import SessionLimits
 
 
 class IRunSink(Interface):
@@ -357,6 +358,13 @@ class IAgentSession(Interface):
 
     def close() -> Deferred[None]:
         """End the process and every descendant it left, and fire when they are gone."""
+
+
+class ILimitedSession(Interface):
+    """What a session provides as well that can be held to limits."""
+
+    def limit(limits: SessionLimits) -> None:
+        """Hold what is started from now on to these."""
 
 
 class IAgent(Interface):

@@ -50,6 +50,7 @@ from garcon.process import (
 from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.runtime.login_path import with_login_path
+from garcon.runtime.session_limits import SessionLimits
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
@@ -202,6 +203,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         root.path,
         agents,
         discovery=ModelDiscovery(reactor, endpoints),
+        limits=SessionLimits.chosen(options),
     )
     secret, dial, plan = _ends(options, root, environment)
 

@@ -12,22 +12,36 @@ from msgspec import DecodeError
 from msgspec import json as fast_json
 
 
+class LineTooLong(Exception):
+    """A line is longer than any may be."""
+
+
 @define
 class Lines:
     """Join what a pipe delivers into whole lines.  Long lines cost one copy, however many pieces
     they come in.
     """
 
+    most: int
+    """Bytes of one line."""
     _pieces: list[bytes] = field(factory=list)
+    _size: int = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next piece and return the lines that are complete now, without line ends."""
+        """Take the next piece and return the lines that are complete now, without line ends.
+
+        After a `LineTooLong` nothing more can be taken.
+        """
         head, *rest = data.split(b"\n")
+        self._size += len(head)
+        if self._size > self.most or any(len(line) > self.most for line in rest):
+            raise LineTooLong
         self._pieces.append(head)
         if not rest:
             return []
         first = b"".join(self._pieces)
         self._pieces = [rest.pop()]
+        self._size = len(self._pieces[0])
         return [first, *rest]
 
     def rest(self) -> bytes:

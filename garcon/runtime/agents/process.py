@@ -30,11 +30,20 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import marks
 from garcon.runtime.agents import tree
-from garcon.runtime.agents.lines import Lines, decode, encode
+from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
+from garcon.runtime.cgroups import Cgroup
+from garcon.runtime.session_limits import (
+    SessionLimits,
+    line_too_long,
+    too_many_processes,
+    too_much_memory,
+    too_much_output,
+)
 
 T = TypeVar("T")
 
@@ -55,10 +64,13 @@ os.setsid()
 if sys.argv[1] == 'plain':
     os.environ.pop('LC_CTYPE', None)
 try:
-    os.chdir(sys.argv[2])
-    os.execv(sys.argv[3], sys.argv[3:])
+    if sys.argv[2]:
+        with open(sys.argv[2], 'w') as group:
+            group.write('0')
+    os.chdir(sys.argv[3])
+    os.execv(sys.argv[4], sys.argv[4:])
 except OSError as error:
-    sys.exit(f'{sys.argv[3]}: {error}')
+    sys.exit(f'{sys.argv[4]}: {error}')
 """
 
 
@@ -85,12 +97,19 @@ class AgentProcess(ProcessProtocol):
         reactor: Any,
         received: Callable[[dict[str, Any]], None],
         ended: Callable[[Exit], None],
+        exceeded: Callable[[RunFailure], None] = lambda _: None,
+        limits: SessionLimits | None = None,
     ) -> None:
         self._reactor = reactor
+        self._exceeded = exceeded
+        self._limits = limits or SessionLimits()
+        self._output = 0
+        self._has_exceeded = False
+        self._group: Cgroup | None = None
         self._clock = cast(IReactorTime, reactor)
         self._received = received
         self._ended = ended
-        self._lines = Lines()
+        self._lines = Lines(self._limits.line)
         self._waiting: deque[bytes] = deque()
         self._decoding = False
         self._paused = False
@@ -117,6 +136,7 @@ class AgentProcess(ProcessProtocol):
             sys.executable,
             *("-I", "-S", "-c", _WRAPPER),
             "given" if "LC_CTYPE" in environment else "plain",
+            self._join_group(),
             directory,
             os.path.abspath(program),
             *command[1:],
@@ -124,6 +144,19 @@ class AgentProcess(ProcessProtocol):
         variables = marks.branch(environment)
         self._mark = marks.variable(variables)
         cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
+
+    def turn_begins(self) -> None:
+        """What is written from now on counts for another turn."""
+        self._output = 0
+
+    def passed_limit(self) -> RunFailure | None:
+        """Return what the kernel has ended it for, if it has."""
+        match None if self._group is None else self._group.passed():
+            case "memory":
+                return too_much_memory()
+            case "processes":
+                return too_many_processes()
+        return None
 
     @property
     def is_running(self) -> bool:
@@ -162,8 +195,12 @@ class AgentProcess(ProcessProtocol):
                 await self._wait_for_exit(SIGNAL_WAIT)
         self._signal("KILL")
         await self._wait_for_exit(KILL_WAIT)
+        if self._group is not None:
+            self._group.kill()
         await self._kill_descendants()
         self._report()
+        if self._group is not None:
+            self._group.remove()
 
     def hurry(self) -> None:
         """Cut the asking short for an `end` that goes on."""
@@ -176,7 +213,18 @@ class AgentProcess(ProcessProtocol):
         self._pid = cast(int, self.transport.pid)
 
     def outReceived(self, data: bytes) -> None:
-        self._waiting.extend(self._lines.feed(data))
+        if self._has_exceeded:
+            return
+        self._output += len(data)
+        limit = self._limits.output
+        if limit is not None and self._output > limit:
+            self._exceed(too_much_output(limit))
+            return
+        try:
+            self._waiting.extend(self._lines.feed(data))
+        except LineTooLong:
+            self._exceed(line_too_long(self._limits.line))
+            return
         self._drain()
 
     def errReceived(self, data: bytes) -> None:
@@ -258,6 +306,23 @@ class AgentProcess(ProcessProtocol):
     def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
         d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
         return d
+
+    # -- limits
+
+    def _join_group(self) -> str:
+        """Return the file by which the child joins a group of its own, empty where it has none."""
+        groups = self._limits.groups
+        if groups is None:
+            return ""
+        try:
+            self._group = groups.make()
+        except OSError as error:
+            raise launch_failed(f"no control group could be made: {error.strerror}") from None
+        return self._group.processes
+
+    def _exceed(self, failure: RunFailure) -> None:
+        self._has_exceeded = True
+        self._exceeded(failure)
 
     # -- ending
 

@@ -22,10 +22,12 @@ from garcon.contract.runs import (
     PermissionResponse,
     RunEnded,
     RunEvent,
+    RunFailure,
     SessionStarted,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
+from garcon.errors import GarconError
 from garcon.runtime.agents.conversation import (
     Conversation,
     Emit,
@@ -41,7 +43,8 @@ from garcon.runtime.agents.conversation import (
 from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
 from garcon.runtime.agents.stamps import stamp
 from garcon.runtime.agents.unknown import UnknownKinds
-from garcon.runtime.interfaces import IAgentSession, IRunSink
+from garcon.runtime.interfaces import IAgentSession, ILimitedSession, IRunSink
+from garcon.runtime.session_limits import SessionLimits
 
 INTERRUPT_WAIT = 2.0
 VERSION = 100
@@ -59,6 +62,8 @@ class Member:
         self.unknown = UnknownKinds()
         self.ready = False
         self.refusal: str | None = None
+        self.failure: RunFailure | None = None
+        """The limit that it passed."""
         self.waiting: Waiters[None] = Waiters()
         self.process: AgentProcess
         self.ending: Ending | None = None
@@ -84,7 +89,7 @@ class Ending:
         return self._waiters.wait()
 
 
-@implementer(IAgentSession)
+@implementer(IAgentSession, ILimitedSession)
 class AgentSession:
     """One chat's agent: `invoke` says how to start a process, at once or when it has found out, and
     `converse` makes its conversation.
@@ -118,6 +123,12 @@ class AgentSession:
         self._agent_session_id: str | None = None
         self._turn_over: Waiters[None] = Waiters()
         self._steers: dict[str, Deferred[Steered]] = {}
+        self._limits = SessionLimits()
+        self._is_starting = self._is_closed = False
+
+    def limit(self, limits: SessionLimits) -> None:
+        """Hold what is started from now on to these."""
+        self._limits = limits
 
     @property
     def process_id(self) -> int | None:
@@ -126,7 +137,20 @@ class AgentSession:
 
     @returns_deferred
     async def run(self, launch: Launch, sink: IRunSink) -> None:
-        """Begin a turn.  A failure or a cancellation leaves no process behind."""
+        """Begin a turn.  A failure or a cancellation leaves no process behind, and a second call
+        while one goes on is refused.
+        """
+        if self._is_starting:
+            raise GarconError(
+                "SESSION_BUSY", "The agent is being started already.", status=409, retryable=True
+            )
+        self._is_starting = True
+        try:
+            await self._begin(launch, sink)
+        finally:
+            self._is_starting = False
+
+    async def _begin(self, launch: Launch, sink: IRunSink) -> None:
         resume = launch.agent_session_id or self._agent_session_id
         self._agent_session_id = resume
         self._agent_id = launch.agent_id
@@ -136,8 +160,11 @@ class AgentSession:
         if member is not None and (member.key != invocation.key or not member.process.is_running):
             await self._end(member, at_once=False).wait()
             member = None
+        if self._is_closed:
+            raise launch_failed("the session was closed before its turn began")
         if member is None:
             member = await self._start(launch, resume, invocation)
+        member.process.turn_begins()
         self._sink, self._speaker = sink, member
         self._tell_unknown(member)
         self._take(member, member.conversation.prompt(launch, stamp()))
@@ -195,7 +222,10 @@ class AgentSession:
 
     @returns_deferred
     async def close(self) -> None:
-        """Interrupt what runs, end the process and its descendants, and fire when they are gone."""
+        """Interrupt what runs, end the process and its descendants, and fire when they are gone.
+        What has not begun will not begin.
+        """
+        self._is_closed = True
         if self._sink is not None:
             await self.interrupt()
         if self._member is not None:
@@ -221,7 +251,11 @@ class AgentSession:
         def ended(exit: Exit) -> None:
             self._process_ended(member, exit)
 
-        member.process = AgentProcess(self._reactor, received, ended)
+        def exceeded(failure: RunFailure) -> None:
+            self._fail(member, failure)
+
+        limits = self._limits
+        member.process = AgentProcess(self._reactor, received, ended, exceeded, limits)
         member.process.start(
             invocation.command,
             {**self._environment, **invocation.environment},
@@ -279,14 +313,23 @@ class AgentSession:
 
     def _process_ended(self, member: Member, exit: Exit) -> None:
         tail = member.process.stderr_tail()
+        if member.failure is None:
+            member.failure = member.process.passed_limit()
         self._finish(member, f"{exit}: {tail}" if tail else str(exit))
+        self._end(member, at_once=True)
+
+    def _fail(self, member: Member, failure: RunFailure) -> None:
+        """It has passed a limit: end its turn with that, and itself."""
+        member.failure = failure
+        self._finish(member, "passed a limit")
         self._end(member, at_once=True)
 
     def _finish(self, member: Member, text: str) -> None:
         """Nothing more comes from this process: end its turn, or its start."""
         self._take(member, member.conversation.ended(f"the agent {text}", stamp()))
         if not member.ready and member.refusal is None:
-            member.refusal = f"the agent did not start: it {text}"
+            passed = member.failure
+            member.refusal = passed.message if passed else f"the agent did not start: it {text}"
             member.waiting.fire(None)
 
     # -- what the conversation says
@@ -341,6 +384,8 @@ class AgentSession:
             for more in member.unknown.rest(self._agent_id, member.version):
                 sink.event(more)
             event = replace(event, agent_version=member.version)
+            if member.failure is not None and event.outcome == "failed":
+                event = replace(event, error=member.failure)
             self._sink = self._speaker = None
         sink.event(event)
         if isinstance(event, RunEnded):
