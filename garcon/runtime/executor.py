@@ -51,6 +51,7 @@ from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
 from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
+from garcon.runtime.agents.codex import CodexAgent
 from garcon.runtime.agents.direct import direct_agents
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
@@ -507,7 +508,10 @@ def agents_for(
     through a profile's endpoint ask `credentials` for it, and those that talk to it themselves do
     that over `endpoints`; without, there are none of these.
     """
-    agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
+    agents: list[IAgent] = [
+        ClaudeAgent(reactor, environment),
+        CodexAgent(reactor, environment, credentials),
+    ]
     if credentials is not None and endpoints is not None:
         agents += direct_agents(reactor, credentials, endpoints)
     if scripted:
