@@ -49,6 +49,7 @@ from garcon.process import (
     take_variable,
     under_twistd,
 )
+from garcon.runtime.agents import configured
 from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.runtime.login_path import with_login_path
@@ -329,6 +330,8 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
     # Only now: a predecessor that was ending has let go of its port with its leases.
     require_free_port(config.address.host, config.address.port)
 
+    own_agents = configured.read(configured.path_in(root.path))
+
     def agents(credentials: ICredentials) -> list[IAgent]:
         return agents_for(
             reactor,
@@ -337,6 +340,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
             options["enable-scripted-agent"],
             credentials=credentials,
             endpoints=OutgoingEndpoints(reactor, config.trust, config.proxies),
+            configured=own_agents,
         )
 
     return Controller(reactor, config, agents, leases)

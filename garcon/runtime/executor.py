@@ -49,7 +49,7 @@ from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
-from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
+from garcon.runtime.agents.acp import AcpAgent, AcpManifest, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.codex import CodexAgent
 from garcon.runtime.agents.direct import direct_agents
@@ -500,8 +500,10 @@ def agents_for(
     *,
     credentials: ICredentials | None = None,
     endpoints: IAgentEndpointFactory | None = None,
+    configured: Sequence[AcpManifest] = (),
 ) -> list[IAgent]:
-    """Make the agents that Garcon ships; one that is not installed is absent from the catalog.
+    """Make the agents that Garcon ships and those `configured` here; one that is not installed is
+    absent from the catalog.
 
     `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
     is for agents whose files are ours to keep; those shipped keep none.  Agents that reach models
@@ -514,7 +516,8 @@ def agents_for(
     ]
     if credentials is not None and endpoints is not None:
         agents += direct_agents(reactor, credentials, endpoints)
+    path = environment.get("PATH", os.defpath)
+    agents += [AcpAgent(reactor, manifest, path, credentials) for manifest in configured]
     if scripted:
-        path = environment.get("PATH", os.defpath)
         agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))
     return agents

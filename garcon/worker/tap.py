@@ -47,6 +47,7 @@ from garcon.process import (
     run_in_foreground,
     under_twistd,
 )
+from garcon.runtime.agents import configured
 from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.runtime.login_path import with_login_path
@@ -193,6 +194,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         sys.executable,
         credentials=credentials,
         endpoints=endpoints,
+        configured=configured.read(configured.path_in(root.path)),
     )
     runtime = LocalRuntime(
         reactor,
