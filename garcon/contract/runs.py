@@ -142,6 +142,17 @@ class RunFailure(Struct, frozen=True, rename="camel"):
     message: str
 
 
+class Usage(Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What a turn used of its model, where the agent says so: tokens that it was given and made,
+    money, and how many tokens the model can be given at most.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    context_window: int | None = None
+
+
 class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
     """The last event of every run, exactly once.  `error` is set when and only when it failed;
     `agent_version` is what the agent calls its own release, where it does.  `anchor` names the
@@ -152,6 +163,7 @@ class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
     error: RunFailure | None = None
     agent_version: str | None = None
     anchor: str | None = None
+    usage: Usage | None = None
 
 
 RunEvent = (

@@ -511,7 +511,7 @@ def agents_for(
     that over `endpoints`; without, there are none of these.
     """
     agents: list[IAgent] = [
-        ClaudeAgent(reactor, environment),
+        ClaudeAgent(reactor, environment, credentials),
         CodexAgent(reactor, environment, credentials),
     ]
     if credentials is not None and endpoints is not None:

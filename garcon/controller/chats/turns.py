@@ -94,9 +94,8 @@ class Turn:
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
         self._end: tuple[Outcome, RunFailure | None] | None = None
-        self._agent_version: str | None = None
+        self._agents_end: RunEnded | None = None
         self._anchors: deque[str | None] = deque(maxlen=ANCHORS)
-        self._anchor: str | None = None
         self._agent_end = AgentEnd(state, chat, run_id)
         self._underway: list[SteeredInput] = []
         self._settlement: Waiters[None] = Waiters()
@@ -322,7 +321,7 @@ class Turn:
             self._add(rows.unknown_event(self._state.now(), event))
 
     def _run_ended(self, event: RunEnded) -> None:
-        self._agent_version, self._anchor = event.agent_version, event.anchor
+        self._agents_end = event
         unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
         if self._kept is not None and event.outcome == "failed" and not unknown:
             # A stop is not a failure, whatever the agent makes of it.
@@ -347,9 +346,7 @@ class Turn:
             self._add(rows.notice(at, RELOAD_NOTICE))
         # A list of nothing but None says nothing.
         anchors = tuple(self._anchors) if any(self._anchors) else ()
-        ended = rows.run_ended(
-            at, self.run_id, outcome, error, self._agent_version, anchors, self._anchor
-        )
+        ended = rows.run_ended(at, self.run_id, outcome, error, self._agents_end, anchors)
         self._add(ended, lambda _: self._settle())
         self._commits.go()
 

@@ -27,7 +27,7 @@ from garcon.contract.messages import (
     UserMessage,
     UserMetadata,
 )
-from garcon.contract.runs import NativeRow, RunFailure, UnknownEvent
+from garcon.contract.runs import NativeRow, RunEnded, RunFailure, UnknownEvent, Usage
 from garcon.store.interfaces import Damaged
 from garcon.store.records import Row, RowKind
 
@@ -110,6 +110,7 @@ class RunEnd(Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=Tr
     agent_version: str | None = None
     anchors: Sequence[str | None] = ()
     anchor: str | None = None
+    usage: Usage | None = None
 
 
 def user_input(
@@ -167,17 +168,18 @@ def run_ended(
     turn_id: str,
     outcome: Outcome,
     error: RunFailure | None,
-    agent_version: str | None = None,
+    event: RunEnded | None = None,
     anchors: Sequence[str | None] = (),
-    anchor: str | None = None,
 ) -> Draft:
+    """Return the row of a turn's end; what the agent says of it comes from its own `event`."""
     end = RunEnd(
         turn_id=turn_id,
         outcome=outcome,
         error=error,
-        agent_version=agent_version,
+        agent_version=None if event is None else event.agent_version,
         anchors=anchors,
-        anchor=anchor,
+        anchor=None if event is None else event.anchor,
+        usage=None if event is None else event.usage,
     )
     return Draft("run-ended", at, _encode(end))
 

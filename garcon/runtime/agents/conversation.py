@@ -31,7 +31,11 @@ class Emit:
 
 @frozen
 class Ready:
-    """The agent's session is open; a turn can begin."""
+    """The agent's session is open; a turn can begin.  `adapts`: it can be told of other settings
+    (`Invocation.settings`) while it runs.
+    """
+
+    adapts: bool = False
 
 
 @frozen
@@ -97,8 +101,8 @@ class Conversation(Protocol):
 
 @frozen
 class Invocation:
-    """How a process is started for a launch, and for which later launches it can be kept (`key`
-    equal).
+    """How a process is started for a launch, and for which later launches it can be kept: where
+    `key` is equal, and `settings` as well, unless it can be told of others while it runs.
 
     `secrets` are in its environment, and taken out of all that it says.
     """
@@ -107,3 +111,4 @@ class Invocation:
     environment: dict[str, str] = field(repr=False)
     key: object
     secrets: Secrets = Factory(Secrets)
+    settings: object = None

@@ -57,6 +57,8 @@ class Member:
     def __init__(self, conversation: Conversation, invocation: Invocation) -> None:
         self.conversation = conversation
         self.key = invocation.key
+        self.settings = invocation.settings
+        self.adapts = False
         self.secrets = invocation.secrets
         self.version: str | None = None
         self.unknown = UnknownKinds()
@@ -67,6 +69,14 @@ class Member:
         self.waiting: Waiters[None] = Waiters()
         self.process: AgentProcess
         self.ending: Ending | None = None
+
+    def suits(self, invocation: Invocation) -> bool:
+        """Whether it can go on with another turn, which it is told of."""
+        suits = self.adapts or self.settings == invocation.settings
+        if not (self.process.is_running and self.key == invocation.key and suits):
+            return False
+        self.settings = invocation.settings
+        return True
 
 
 class Ending:
@@ -157,7 +167,7 @@ class AgentSession:
         invoked = self._invoke(launch, resume)
         invocation = await invoked if isinstance(invoked, Deferred) else invoked
         member = self._member
-        if member is not None and (member.key != invocation.key or not member.process.is_running):
+        if member is not None and not member.suits(invocation):
             await self._end(member, at_once=False).wait()
             member = None
         if self._is_closed:
@@ -341,8 +351,8 @@ class AgentSession:
                     member.process.send(message)
                 case Emit(event):
                     self._emit(member, event)
-                case Ready():
-                    member.ready = True
+                case Ready(adapts):
+                    member.ready, member.adapts = True, member.adapts or adapts
                     member.waiting.fire(None)
                 case Version(text):
                     self._named(member, text[:VERSION])
