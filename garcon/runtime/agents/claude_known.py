@@ -69,7 +69,7 @@ def unknown_in(message: Message) -> list[Output]:
         return [Unknown(kind, message)]
     found = new_fields(kind, message, known)
     if kind == "control_request":
-        asked = as_object(message.get("request")).get("subtype")
+        asked = str(as_object(message.get("request")).get("subtype"))
         if asked not in _REQUESTS:
             found.append(Unknown(f"control_request/{asked}", message))
     elif kind in ("assistant", "user"):
