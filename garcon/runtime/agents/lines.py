@@ -61,7 +61,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
         value = fast_json.decode(line)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            value = _storable(json.loads(line.decode("utf-8", "replace")))
+            value = storable(json.loads(line.decode("utf-8", "replace")))
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
@@ -72,11 +72,12 @@ def encode(message: dict[str, Any]) -> bytes:
     return fast_json.encode(message) + b"\n"
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
+    """Return a value with replacement characters for unpaired surrogates."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_storable(item) for item in value]
+        return [storable(item) for item in value]
     if isinstance(value, dict):
-        return {_storable(key): _storable(item) for key, item in value.items()}
+        return {storable(key): storable(item) for key, item in value.items()}
     return value

@@ -36,6 +36,7 @@ from garcon.errors import GarconError
 from garcon.runtime import marks
 from garcon.runtime.agents import tree
 from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
+from garcon.runtime.agents.long_lines import decode_in_steps
 from garcon.runtime.cgroups import Cgroup
 from garcon.runtime.session_limits import (
     SessionLimits,
@@ -280,7 +281,7 @@ class AgentProcess(ProcessProtocol):
                 self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
         # Not cancelled by anyone: it ends by itself, and a delivery after the end is dropped.
-        self._in_thread(decode, line).addBoth(decoded)
+        self._in_thread(decode_in_steps, line).addBoth(decoded)
 
     def _deliver(self, message: dict[str, Any] | None, size: int) -> None:
         if message is None:
