@@ -13,7 +13,7 @@ from garcon.runtime.agents.codex_endpoint import told
 
 def an_endpoint(**changes: Any) -> ResolvedEndpoint:
     """Return one without anything secret."""
-    usual = {
+    usual: dict[str, Any] = {
         "protocol": "openai-compatible",
         "base_url": "https://models.example/v1",
         "revision": 1,

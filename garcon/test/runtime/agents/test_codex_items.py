@@ -214,5 +214,6 @@ class Failures(SynchronousTestCase):
 
     def test_causes_of_any_form(self) -> None:
         """None is a status that is not a number."""
-        for info in (None, [], {"a": None}, {"a": {"httpStatusCode": "500"}}, 7):
+        infos: tuple[Any, ...] = (None, [], {"a": None}, {"a": {"httpStatusCode": "500"}}, 7)
+        for info in infos:
             self.assertIsNone(status_of(info))

@@ -198,7 +198,7 @@ class Turns(CodexCase):
 
     def test_a_command_may_go_on_after_its_turn(self) -> None:
         """Its end is shown when it comes in a later turn, and only once."""
-        running = {"command": "sleep 9", "processId": "1", "status": "inProgress"}
+        running: dict[str, Any] = {"command": "sleep 9", "processId": "1", "status": "inProgress"}
         self.item("commandExecution", "started", **running)
         self.complete()
         self.assertEqual(

@@ -129,8 +129,9 @@ class Approvals(CodexCase):
         self.ask(COMMAND, command="ls")
         asked = self.taken.asked
         self.decide()
-        again = {"run_id": "run", "permission_occurrence_id": asked.permission_occurrence_id}
-        response = PermissionResponse(allow=True, **again)
+        response = PermissionResponse(
+            run_id="run", permission_occurrence_id=asked.permission_occurrence_id, allow=True
+        )
         self.assertIsNone(self.conversation.decide(response, self.taken.stamp()))
         self.complete()
         self.assertIsNone(self.conversation.decide(response, self.taken.stamp()))
