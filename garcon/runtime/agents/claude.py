@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
@@ -42,6 +44,8 @@ from garcon.runtime.interfaces import (
     TakeRows,
 )
 
+T = TypeVar("T")
+
 MODELS = (("opus", "Opus"), ("sonnet", "Sonnet"), ("haiku", "Haiku"), ("fable", "Fable"))
 THINKING_SETTING = {
     "key": "claudeThinkingMode",
@@ -58,6 +62,8 @@ PATIENCE = 3.0
 """How long its answer to the handshake is waited for.  What is sent then is read all the same: by
 one that is slow, and by a program in its place that has no handshake.
 """
+LOOK_AGAIN, LOOKS = 0.3, 10
+"""How long, and how often, it is waited for a session's file that may still be written to."""
 NO_KEY = "none"
 """What an endpoint without a key gets: the agent sends nothing without one."""
 _ACCOUNTS = (
@@ -138,8 +144,20 @@ class ClaudeAgent:
     def read_history(
         self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
     ) -> Deferred[None]:
-        """Read a session's file, piece by piece."""
-        return hand_over(self._reactor, lambda: claude_history.pieces(session, environment), take)
+        """Read a session's file, piece by piece, once it is at rest: what was said a moment ago is
+        written a little later.
+        """
+        return Deferred.fromCoroutine(self._read(session, environment, take))
+
+    async def _read(
+        self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> None:
+        for _ in range(LOOKS):
+            await self._a_moment()
+            changed = await self._in_thread(claude_history.changed, session, environment)
+            if abs(time.time() - changed) > LOOK_AGAIN:
+                break
+        await hand_over(self._reactor, lambda: claude_history.pieces(session, environment), take)
 
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
@@ -160,18 +178,25 @@ class ClaudeAgent:
         return AgentSession(self._reactor, environment, "INT", invoke, converse, PATIENCE)
 
     async def _can_fork(self, launch: Launch, environment: Mapping[str, str]) -> bool:
-        if launch.fork_from is None:
+        point = launch.fork_from
+        if point is None:
             return False
-        pool = self._reactor.getThreadPool()
-        d: Deferred[bool] = deferToThreadPool(
-            self._reactor,
-            pool,
-            claude_history.can_fork,
-            launch.fork_from,
-            launch.project_path,
-            environment,
-        )
-        return await d
+        for _ in range(LOOKS):
+            found = await self._in_thread(
+                claude_history.can_fork, point, launch.project_path, environment
+            )
+            if found != "not yet":
+                return found == "yes"
+            await self._a_moment()
+        return False
+
+    def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
+        d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
+        return d
+
+    def _a_moment(self) -> Deferred[None]:
+        moment: Deferred[None] = deferLater(self._reactor, LOOK_AGAIN, lambda: None)
+        return moment
 
 
 def invocation(

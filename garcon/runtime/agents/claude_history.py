@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from attrs import frozen
 from msgspec import UNSET
@@ -55,22 +56,33 @@ def pieces(session: NativeSession, environment: Mapping[str, str]) -> Iterator[P
     return in_pieces(rows_of(path))
 
 
-def can_fork(point: ForkPoint, project_path: str, environment: Mapping[str, str]) -> bool:
-    """Whether a session is there and has the point.  One that was compacted since goes on from its
-    summary, and has only what came later.
+def can_fork(
+    point: ForkPoint, project_path: str, environment: Mapping[str, str]
+) -> Literal["yes", "no", "not yet"]:
+    """Say whether a session is there and has the point; what was said a moment ago may not have
+    been written.  A session that was compacted since goes on from its summary, and has only what
+    came later.
     """
     path = session_file(point.agent_session_id, project_path, environment)
     if path is None:
-        return False
+        return "not yet"
     if point.anchor is None:
-        return True
-    found = False
+        return "yes"
+    found: Literal["yes", "no", "not yet"] = "not yet"
     for entry in _entries(path):
         if entry.get("uuid") == point.anchor:
-            found = True
-        elif entry.get("subtype") == "compact_boundary":
-            found = False
+            found = "yes"
+        elif entry.get("subtype") == "compact_boundary" and found == "yes":
+            found = "no"
     return found
+
+
+def changed(session: NativeSession, environment: Mapping[str, str]) -> float:
+    """Return when a session's file was last written to, in the seconds of `time.time`; 0 where
+    there is none.
+    """
+    path = session_file(session.agent_session_id, session.project_path, environment)
+    return 0.0 if path is None else os.stat(path).st_mtime
 
 
 def rows_of(path: str) -> Iterator[NativeRow]:

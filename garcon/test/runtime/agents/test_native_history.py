@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
-from twisted.internet import reactor
+from twisted.internet import reactor as _reactor
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
@@ -20,6 +21,8 @@ from garcon.runtime.agents.native_history import (
     hand_over,
     in_pieces,
 )
+
+reactor: Any = _reactor
 
 AT = "2026-01-02T03:04:05.678Z"
 
