@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from json.decoder import scanstring
+from collections.abc import Callable
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from garcon.contract.limits import KIB
 from garcon.runtime.agents.lines import storable
 
 WINDOW = 256 * KIB
-_DECODER = json.JSONDecoder()
+_DECODER: Any = json.JSONDecoder()
+_scan_once: Callable[[str, int], tuple[Any, int]] = _DECODER.scan_once
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -69,7 +71,7 @@ class _Steps:
             self._move()
         while True:
             try:
-                value, end = _DECODER.scan_once(self._seen, self._at - self._base)
+                value, end = _scan_once(self._seen, self._at - self._base)
             except (ValueError, StopIteration):
                 if self._base == self._at:
                     return False, None
@@ -110,12 +112,13 @@ class _Steps:
                 raise ValueError
 
     def _string(self) -> str:
+        text: str
         text, self._at = scanstring(self._text, self._at + 1, True)
         return text
 
     def _scan(self) -> Any:
         try:
-            value, self._at = _DECODER.scan_once(self._text, self._at)
+            value, self._at = _scan_once(self._text, self._at)
         except StopIteration:
             raise ValueError from None
         return value

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
 
@@ -56,6 +56,8 @@ for ever.
 """
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
 KILL_POLL = 0.02
+LOOK_EVERY = 2.0
+"""How often what hangs on an agent is noted."""
 
 # The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
 # that.
@@ -127,6 +129,7 @@ class AgentProcess(ProcessProtocol):
         self._gone_at: int | None = None
         """When its id became free for others."""
         self._descendants: set[tree.Process] = set()
+        self._looking: IDelayedCall | None = None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         """Begin the process, or raise `GarconError` when its program cannot be found."""
@@ -169,6 +172,11 @@ class AgentProcess(ProcessProtocol):
         """The process id, also after the end."""
         return self._pid
 
+    @property
+    def descendants(self) -> frozenset[tree.Process]:
+        """What it is known to have started, as far as that has not been seen to end."""
+        return frozenset(self._descendants)
+
     def stderr_tail(self) -> str:
         """Return the end of what the agent wrote to standard error, for a person to read."""
         return b"".join(self._stderr)[-STDERR_TAIL:].decode("utf-8", "replace").strip()
@@ -199,6 +207,9 @@ class AgentProcess(ProcessProtocol):
         if self._group is not None:
             self._group.kill()
         await self._kill_descendants()
+        # What is still to be decoded is nobody's any more.
+        self._waiting.clear()
+        self._decoding = False
         self._report()
         if self._group is not None:
             self._group.remove()
@@ -212,6 +223,7 @@ class AgentProcess(ProcessProtocol):
     def connectionMade(self) -> None:
         assert self.transport is not None
         self._pid = cast(int, self.transport.pid)
+        self._looking = self._clock.callLater(LOOK_EVERY, self._look_below)
 
     def outReceived(self, data: bytes) -> None:
         if self._has_exceeded:
@@ -236,7 +248,7 @@ class AgentProcess(ProcessProtocol):
 
     def childConnectionLost(self, childFD: int) -> None:
         self._open_pipes.discard(childFD)
-        if childFD == 1 and (rest := self._lines.rest()):
+        if childFD == 1 and not self._has_exceeded and (rest := self._lines.rest()):
             self._waiting.append(rest)
         self._drain()
 
@@ -244,6 +256,9 @@ class AgentProcess(ProcessProtocol):
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
         self._gone_at = tree.ticks()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         self._exit_waiters.fire(None)
         if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
@@ -270,6 +285,8 @@ class AgentProcess(ProcessProtocol):
             cast(IPushProducer, self.transport).pauseProducing()
 
         def decoded(message: Any) -> None:
+            if self._reported:
+                return  # its owner has ended it meanwhile
             self._decoding = False
             self._deliver(None if isinstance(message, Failure) else message, len(line))
             self._drain()
@@ -280,7 +297,7 @@ class AgentProcess(ProcessProtocol):
                 self._is_late = False
                 self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
-        # Not cancelled by anyone: it ends by itself, and a delivery after the end is dropped.
+        # Not cancelled by anyone: it ends by itself.
         self._in_thread(decode_in_steps, line).addBoth(decoded)
 
     def _deliver(self, message: dict[str, Any] | None, size: int) -> None:
@@ -323,6 +340,7 @@ class AgentProcess(ProcessProtocol):
 
     def _exceed(self, failure: RunFailure) -> None:
         self._has_exceeded = True
+        self._lines = Lines(self._limits.line)
         self._exceeded(failure)
 
     # -- ending
@@ -351,8 +369,30 @@ class AgentProcess(ProcessProtocol):
 
     async def _record(self) -> None:
         if self._pid:
-            find = partial(tree.find, self._pid, self._mark, gone_at=self._gone_at)
-            self._descendants |= await self._in_thread(find)
+            known = frozenset(self._descendants)
+            find = partial(tree.find, self._pid, self._mark, gone_at=self._gone_at, known=known)
+            found = await self._in_thread(find)
+            # Others may have been noted meanwhile.
+            self._descendants |= found
+
+    def _look_below(self) -> None:
+        """Note what hangs on the agent, again and again: when it is killed, what it started without
+        its mark hangs on it no more.
+        """
+        self._looking = None
+
+        before = frozenset(self._descendants)
+
+        def seen(found: set[tree.Process]) -> None:
+            self._descendants = found | (self._descendants - before)
+            if self._exited is None:
+                self._looking = self._clock.callLater(LOOK_EVERY, self._look_below)
+
+        # Not cancelled by anyone: it ends by itself.
+        looking = self._in_thread(_still_below, self._pid, before)
+        looking.addCallbacks(
+            seen, lambda f: self._log.failure("looking below an agent failed", failure=f)
+        )
 
     async def _kill_descendants(self) -> None:
         """Kill what is left, look again for what was started meanwhile, and wait until all of it is
@@ -371,6 +411,11 @@ class AgentProcess(ProcessProtocol):
             d: Deferred[None] = Deferred()
             self._clock.callLater(KILL_POLL, d.callback, None)
             await d
+
+
+def _still_below(pid: int, known: Set[tree.Process]) -> set[tree.Process]:
+    """Return what hangs on an agent, and what has hung on it and still runs."""
+    return tree.below(pid) | tree.running(known)
 
 
 def launch_failed(text: str) -> GarconError:

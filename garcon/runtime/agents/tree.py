@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from attrs import frozen
 
@@ -56,9 +56,15 @@ def ticks_per_second() -> int:
 
 
 def find(
-    root: int, mark: bytes, proc: str = "/proc", *, gone_at: int | None = None
+    root: int,
+    mark: bytes,
+    proc: str = "/proc",
+    *,
+    gone_at: int | None = None,
+    known: Set[Process] = frozenset(),
 ) -> set[Process]:
-    """Return the descendants of `root`, itself excluded.  Blocks for some milliseconds.
+    """Return the descendants of `root`, itself excluded, and of those that are `known`.  Blocks for
+    some milliseconds.
 
     `gone_at` says when the exit of `root` was collected: whoever has its id now is another, and
     what started later than that in a session of its number is that other's.
@@ -69,7 +75,8 @@ def find(
     waiting = [] if gone_at is not None else [root]
     for pid, entry in seen.items():
         is_member = entry.session == root and (gone_at is None or entry.process.started <= gone_at)
-        if is_member or (mark and mark in environment(pid, proc)):
+        is_known = entry.process in known
+        if is_member or is_known or (mark and mark in environment(pid, proc)):
             waiting.append(pid)
     while waiting:
         pid = waiting.pop()
@@ -78,6 +85,20 @@ def find(
             waiting.extend(children.get(pid, ()))
     found -= {root, os.getpid()}
     return {seen[pid].process for pid in found if pid in seen and not seen[pid].has_ended}
+
+
+def below(root: int, proc: str = "/proc") -> set[Process]:
+    """Return what hangs on `root` now, itself excluded: much faster than `find`, and no more than
+    that.  There is none to be found where the kernel lists no children.
+    """
+    found: set[Process] = set()
+    waiting = _children(root, proc)
+    while waiting:
+        entry = look(waiting.pop(), proc)
+        if entry is not None and entry.process not in found:
+            found.add(entry.process)
+            waiting += _children(entry.process.pid, proc)
+    return found
 
 
 def running(processes: Iterable[Process], proc: str = "/proc") -> set[Process]:
@@ -137,6 +158,17 @@ def environment(pid: int, proc: str = "/proc") -> list[bytes]:
             return file.read().split(b"\0")
     except OSError:
         return []
+
+
+def _children(pid: int, proc: str) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"{proc}/{pid}/task"):
+            with open(f"{proc}/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        pass  # it has ended, or its thread has: the next look sees the rest
+    return found
 
 
 def _entries(proc: str) -> list[str]:

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.runtime.agents.tree import (
     Process,
+    below,
     find,
     kill,
     look,
@@ -65,6 +66,28 @@ class Finding(SynchronousTestCase):
         self.assertEqual({process.pid for process in found}, {102, 103, 104})
         found = find(100, MARK, str(self.proc), gone_at=49)
         self.assertEqual({process.pid for process in found}, {104})
+
+    def test_those_that_are_known(self) -> None:
+        """Whatever hangs on them counts as well, and nothing where the id is another's now."""
+        self.process(101, 1, started=5)
+        self.process(102, 101)
+        self.process(103, 1, started=7)
+        self.process(104, 103)
+        known = {Process(101, 5), Process(103, 5), Process(105, 5)}
+        found = find(100, MARK, str(self.proc), gone_at=50, known=known)
+        self.assertEqual({process.pid for process in found}, {101, 102})
+
+    def test_what_hangs_on_a_process(self) -> None:
+        """By the kernel's own list; what has gone meanwhile is left out."""
+        children = {100: "101 102", 101: "103", 102: "", 103: "104"}
+        for pid, text in children.items():
+            self.process(pid, 1, started=pid)
+            task = self.proc.path / str(pid) / "task" / str(pid)
+            task.mkdir(parents=True)
+            (task / "children").write_text(text)
+        found = below(100, str(self.proc))
+        self.assertEqual(found, {Process(pid, pid) for pid in (101, 102, 103)})
+        self.assertEqual(below(104, str(self.proc)), set())
 
     def test_ended_ones_are_left_out(self) -> None:
         """A zombie needs no ending."""
