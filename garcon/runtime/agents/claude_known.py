@@ -18,7 +18,7 @@ keep_alive:
 prompt_suggestion: suggestion
 rate_limit_event: rate_limit_info
 result: api_error_status duration_api_ms duration_ms errors fast_mode_state is_error modelUsage
-    num_turns permission_denials result stop_reason structured_output terminal_reason
+    num_turns origin permission_denials result stop_reason structured_output terminal_reason
     time_to_request_ms total_cost_usd ttft_ms ttft_stream_ms usage
 stream_event: event ttft_ms
 system/api_retry: attempt error error_status max_retries retry_delay_ms

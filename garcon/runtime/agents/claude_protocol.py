@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
+from garcon.contract.limits import KIB
 from garcon.contract.messages import AssistantMessage, ProviderRow, ToolResult, ToolUse
 from garcon.contract.runs import (
     Launch,
@@ -45,6 +46,8 @@ from garcon.runtime.agents.stamps import Stamp
 
 _INITIALIZE = "initialize"
 COMPACT = "/compact"
+ALONE = 8 * KIB
+"""Characters that are kept of what it says between turns."""
 
 
 @define(eq=False)
@@ -79,6 +82,8 @@ class ClaudeConversation:
     _compaction_failure: str = ""
     _anchor: str | None = None
     """The last entry of the session, by which it can be forked after it."""
+    _alone: str = ""
+    """What it said since the last turn."""
     _requests: int = 0
 
     def open(self) -> list[Output]:
@@ -95,6 +100,9 @@ class ClaudeConversation:
         outputs: list[Output] = []
         if self._session_id and self._session_id != launch.agent_session_id:
             outputs.append(Emit(SessionStarted(agent_session_id=self._session_id)))
+        if self._alone:
+            outputs.append(_row(claude_rows.said_alone(self._alone, stamp.now)))
+            self._alone = ""
         self._changing = Changing()
         if self._settings is None:
             self._settings = Settings.of(launch)
@@ -190,6 +198,7 @@ class ClaudeConversation:
         if message.get("isReplay") or message.get("subtype") == "session_state_changed":
             self._tells = True
         if self._launch is None:
+            self._went_on_alone(message)
             return []
         if message.get("parent_tool_use_id"):
             return self._said_by_another(message, stamp)
@@ -203,6 +212,17 @@ class ClaudeConversation:
             case "result":
                 return self._resulted(message, stamp)
         return []
+
+    def _went_on_alone(self, message: Message) -> None:
+        """Between turns it may run one of its own, for what went on in the background: what it
+        said then is told with the next turn.
+        """
+        if message.get("type") == "result":
+            self._spent.take(message)
+        elif message.get("type") == "assistant" and not message.get("parent_tool_use_id"):
+            said = as_object(message.get("message"))
+            if text := claude_rows.text_of(said.get("content")):
+                self._alone = f"{self._alone}\n\n{text}"[:ALONE]
 
     def _control_answered(self, response: Message, stamp: Stamp) -> list[Output]:
         request_id = response.get("request_id")

@@ -93,6 +93,12 @@ def retrying(message: Message, now: str) -> TranscriptNotice:
     return TranscriptNotice(timestamp=now, content=f"{text}.")
 
 
+def said_alone(text: str, now: str) -> TranscriptNotice:
+    """Return the row of what it said between turns."""
+    head = "Since the last turn the agent said this, of what went on in the background:"
+    return TranscriptNotice(timestamp=now, content=f"{head}{text}")
+
+
 def failure_text(result: Message) -> str:
     """Return why a turn failed, with the status of a failed model request in it."""
     errors = [str(one) for one in result.get("errors") or []]

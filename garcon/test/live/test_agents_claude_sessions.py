@@ -101,10 +101,6 @@ class SessionsCase(ClaudeRuntimeCase):
         assert isinstance(pid, int)
         return pid
 
-    async def asked(self, number: int) -> None:
-        """Wait until the model was asked so often."""
-        await self.eventually(lambda: len(self.script.asked) >= number, "a request of the model")
-
     def last_said(self) -> str:
         """What the model was told last."""
         return json.dumps(self.script.asked[-1].body["messages"], ensure_ascii=False)
@@ -438,6 +434,20 @@ class Work(SessionsCase):
         (notice,) = sink.rows(TranscriptNotice)
         self.assertIn("529", notice.content)
         self.assertEqual(sink.texts, ["There."])
+
+    async def test_what_goes_on_in_the_background(self) -> None:
+        """Does not keep the turn; what the agent says of its end is told with the next one."""
+        call = Call("Bash", {"command": "touch begun; sleep 1", "run_in_background": True})
+        self.script.push(said(call), "Started.", "It has ended.", "Next.")
+        first = await self.whole("work", permission_mode="manualBypass")
+        self.assertEqual(first.texts, ["Started."])
+        (slot,) = self.claude._slots.values()
+        talk = slot.session._member.conversation  # type: ignore[attr-defined]
+        await self.eventually(lambda: talk._alone != "", "its own turn")
+        second = await self.whole("and", agent_session_id=first.session_id)
+        (notice,) = second.rows(TranscriptNotice)
+        self.assertIn("It has ended.", notice.content)
+        self.assertEqual(second.texts, ["Next."])
 
     async def test_what_a_turn_used(self) -> None:
         """Is told with its end, with the version of the agent."""

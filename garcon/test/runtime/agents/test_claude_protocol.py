@@ -29,7 +29,7 @@ from garcon.contract.runs import (
     Usage,
 )
 from garcon.runtime.agents.claude import invocation
-from garcon.runtime.agents.claude_protocol import ClaudeConversation
+from garcon.runtime.agents.claude_protocol import ALONE, ClaudeConversation
 from garcon.runtime.agents.claude_rows import failure_text
 from garcon.runtime.agents.claude_tools import answered, result_text, tool_use
 from garcon.runtime.agents.conversation import Invocation, Ready, Refused, Version
@@ -343,6 +343,25 @@ class Rows(ClaudeCase):
                 "TranscriptNotice: The model could not be reached (no answer); trying again.",
             ],
         )
+
+    def test_what_it_says_between_turns(self) -> None:
+        """Is told with the next turn, cut where it is long, and once."""
+        self.take_up()
+        self.result()
+        for text in ("the build is done", "x" * ALONE):
+            self.hear("assistant", message={"content": [{"type": "text", "text": text}]})
+        self.result()
+        self.taken.story()
+        self.prompt(agent_session_id="s")
+        (notice,) = self.taken.story()
+        self.assertIn("TranscriptNotice: Since the last turn the agent said this", notice)
+        self.assertIn("\n\nthe build is done\n\nxxx", notice)
+        self.assertLess(len(notice), ALONE + 200)
+        self.take_up()
+        self.result()
+        self.taken.story()
+        self.prompt(agent_session_id="s")
+        self.assertEqual(self.taken.story(), [])
 
     def test_where_a_fork_could_begin(self) -> None:
         """After each of its messages, and after the last entry of the turn, whatever that is."""
