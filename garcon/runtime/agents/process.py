@@ -12,8 +12,7 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
 from attrs import frozen
@@ -35,6 +34,7 @@ from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import marks
 from garcon.runtime.agents import tree
+from garcon.runtime.agents.descendants import Descendants
 from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
 from garcon.runtime.agents.long_lines import decode_in_steps
 from garcon.runtime.cgroups import Cgroup
@@ -55,9 +55,6 @@ OUTPUT_GRACE = 1.0
 for ever.
 """
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
-KILL_POLL = 0.02
-LOOK_EVERY = 2.0
-"""How often what hangs on an agent is noted."""
 
 # The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
 # that.
@@ -126,10 +123,7 @@ class AgentProcess(ProcessProtocol):
         self._stderr_size = 0
         self._mark = b""
         self._pid = 0
-        self._gone_at: int | None = None
-        """When its id became free for others."""
-        self._descendants: set[tree.Process] = set()
-        self._looking: IDelayedCall | None = None
+        self._descendants: Descendants | None = None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         """Begin the process, or raise `GarconError` when its program cannot be found."""
@@ -175,7 +169,7 @@ class AgentProcess(ProcessProtocol):
     @property
     def descendants(self) -> frozenset[tree.Process]:
         """What it is known to have started, as far as that has not been seen to end."""
-        return frozenset(self._descendants)
+        return frozenset() if self._descendants is None else self._descendants.known
 
     def stderr_tail(self) -> str:
         """Return the end of what the agent wrote to standard error, for a person to read."""
@@ -193,20 +187,23 @@ class AgentProcess(ProcessProtocol):
         It is asked by the end of its input, then by a signal, and then not asked.  `at_once` skips
         the asking.
         """
-        await self._record()
+        descendants = self._descendants
+        if descendants is None:
+            return  # it was never started
+        await descendants.record()
         if not at_once:
             if self._exited is None and self.transport is not None:
                 self.transport.closeStdin()
                 await self._wait_for_exit(STDIN_WAIT)
             if self._exited is None:
-                await self._record()
+                await descendants.record()
                 self._signal(polite)
                 await self._wait_for_exit(SIGNAL_WAIT)
         self._signal("KILL")
         await self._wait_for_exit(KILL_WAIT)
         if self._group is not None:
             self._group.kill()
-        await self._kill_descendants()
+        await descendants.kill()
         # What is still to be decoded is nobody's any more.
         self._waiting.clear()
         self._decoding = False
@@ -223,7 +220,7 @@ class AgentProcess(ProcessProtocol):
     def connectionMade(self) -> None:
         assert self.transport is not None
         self._pid = cast(int, self.transport.pid)
-        self._looking = self._clock.callLater(LOOK_EVERY, self._look_below)
+        self._descendants = Descendants(self._reactor, self._pid, self._mark)
 
     def outReceived(self, data: bytes) -> None:
         if self._has_exceeded:
@@ -255,10 +252,8 @@ class AgentProcess(ProcessProtocol):
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
-        self._gone_at = tree.ticks()
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+        if self._descendants is not None:
+            self._descendants.parent_gone()
         self._exit_waiters.fire(None)
         if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
@@ -366,56 +361,6 @@ class AgentProcess(ProcessProtocol):
             return
         if late.active():
             late.cancel()
-
-    async def _record(self) -> None:
-        if self._pid:
-            known = frozenset(self._descendants)
-            find = partial(tree.find, self._pid, self._mark, gone_at=self._gone_at, known=known)
-            found = await self._in_thread(find)
-            # Others may have been noted meanwhile.
-            self._descendants |= found
-
-    def _look_below(self) -> None:
-        """Note what hangs on the agent, again and again: when it is killed, what it started without
-        its mark hangs on it no more.
-        """
-        self._looking = None
-
-        before = frozenset(self._descendants)
-
-        def seen(found: set[tree.Process]) -> None:
-            self._descendants = found | (self._descendants - before)
-            if self._exited is None:
-                self._looking = self._clock.callLater(LOOK_EVERY, self._look_below)
-
-        # Not cancelled by anyone: it ends by itself.
-        looking = self._in_thread(_still_below, self._pid, before)
-        looking.addCallbacks(
-            seen, lambda f: self._log.failure("looking below an agent failed", failure=f)
-        )
-
-    async def _kill_descendants(self) -> None:
-        """Kill what is left, look again for what was started meanwhile, and wait until all of it is
-        gone.
-        """
-        deadline = self._clock.seconds() + KILL_WAIT
-        while True:
-            await self._record()
-            left = await self._in_thread(tree.kill, self._descendants)
-            if not left:
-                return
-            if self._clock.seconds() > deadline:
-                pids = sorted(process.pid for process in left)
-                self._log.warn("agent {pid} left processes {left}", pid=self._pid, left=pids)
-                return
-            d: Deferred[None] = Deferred()
-            self._clock.callLater(KILL_POLL, d.callback, None)
-            await d
-
-
-def _still_below(pid: int, known: Set[tree.Process]) -> set[tree.Process]:
-    """Return what hangs on an agent, and what has hung on it and still runs."""
-    return tree.below(pid) | tree.running(known)
 
 
 def launch_failed(text: str) -> GarconError:
