@@ -21,9 +21,9 @@ from attrs import define, field
 
 from garcon.contract.version import VERSION
 from garcon.testing.certificates import make_authority
-from garcon.testing.claude_code import CLAUDE_CODE, scripted_environment
+from garcon.testing.claude_code import install, scripted_environment
 from garcon.testing.fleet import Finished, Fleet, Service, eventually, expect
-from garcon.testing.npm_programs import NotInstalled
+from garcon.testing.npm_agents import NotInstalled
 
 WORKER_PROMPT = "say I am on the worker.\nask uname -s\nsay Done, with your permission."
 CONTROLLER_PROMPT = "say I am on the controller."
@@ -171,7 +171,7 @@ def _claude(fleet: Fleet, show: Show) -> dict[str, str]:
 
     Without one of the user's own it is the pinned one, which npm installs into a cache.
     """
-    binary = os.environ.get("CLAUDE_BINARY") or shutil.which("claude") or CLAUDE_CODE.install()
+    binary = os.environ.get("CLAUDE_BINARY") or shutil.which("claude") or install()
     show.step(f"Claude Code is {binary}")
     script = fleet.root / "model.json"
     script.write_text(json.dumps(MODEL_SCRIPT))

@@ -89,6 +89,35 @@ COMMON = (
     ),
     Setting("enable-scripted-agent", "offer the scripted agent, for tests", switch=True),
     Setting(
+        "agent-output-limit",
+        "most bytes an agent may write in one turn, 0 for no limit (1073741824)",
+        "GARCON_AGENT_OUTPUT_LIMIT",
+        whole_number(0),
+        1_073_741_824,
+    ),
+    Setting(
+        "agent-time-limit",
+        "most seconds a turn may take, 0 for no limit (0)",
+        "GARCON_AGENT_TIME_LIMIT",
+        whole_number(0),
+        0,
+    ),
+    Setting(
+        "agent-memory-limit",
+        "most bytes of memory an agent may use with its tools, 0 for no limit (0);"
+        " needs a control group of the service's own",
+        "GARCON_AGENT_MEMORY_LIMIT",
+        whole_number(0),
+        0,
+    ),
+    Setting(
+        "agent-process-limit",
+        "most processes an agent may have with its tools, 0 for no limit (0); likewise",
+        "GARCON_AGENT_PROCESS_LIMIT",
+        whole_number(0),
+        0,
+    ),
+    Setting(
         "log-level",
         "how much is logged: debug, info (the default), warn, error or silent; not for twistd",
         "GARCON_LOG_LEVEL",

@@ -27,6 +27,7 @@ from garcon.contract.connection_url import redact
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError, StartupError
 from garcon.log_lines import LineLog
+from garcon.orphans import adopt
 from garcon.stalls import watch
 
 STOP_WITHIN = 13.0
@@ -277,6 +278,7 @@ def run_in_foreground(
     globalLogBeginner.beginLoggingTo([log], redirectStandardIO=False)
     service = make_service(options, reactor)
     reactor.addSystemEventTrigger("before", "shutdown", service.stopService)
+    reactor.callWhenRunning(adopt, reactor)
     _StopSignals(reactor).install()
     service.startService()
     reactor.run()
@@ -301,5 +303,6 @@ def under_twistd(service: Role) -> Role:
             sys.stderr.flush()
             os._exit(service.exit_status)
 
+    service.reactor.callWhenRunning(adopt, service.reactor)
     atexit.register(leave)
     return service

@@ -6,6 +6,8 @@ said to be so.
 
 from __future__ import annotations
 
+from garcon.cli.leftovers import age
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -144,7 +146,7 @@ def _down(
 
 def _said(error: dict[str, Any]) -> str:
     times = "once" if error["count"] == 1 else f"{error['count']} times"
-    ago = _seconds(error["secondsAgo"])
+    ago = age(error["secondsAgo"])
     return f"{error['message']} ({error['kind']}, {times} by now, last {ago} ago)"
 
 
@@ -155,7 +157,7 @@ def _next(primary: dict[str, Any], worker_dials: bool) -> Finding:
     if worker_dials:
         return Finding("next attempt", WAITING, "it is the worker who dials")
     seconds = primary["redialSeconds"]
-    when = "is due now" if not seconds else f"in {_seconds(seconds)}"
+    when = "is due now" if not seconds else f"in {age(seconds)}"
     return Finding("next attempt", WAITING, when)
 
 
@@ -193,7 +195,7 @@ def _strangers(told: dict[str, Any]) -> Finding:
         "wrong secrets",
         NOTED,
         "something reached this controller's link for this executor with a wrong secret"
-        f" {times}, last {_seconds(told['secondsAgo'])} ago",
+        f" {times}, last {age(told['secondsAgo'])} ago",
     )
 
 
@@ -315,14 +317,6 @@ _SESSION = {
 }
 
 
-def _seconds(value: float) -> str:
-    if value < 60:
-        return f"{value:.1f} s"
-    if value < 3600:
-        return f"{value / 60:.0f} min"
-    return f"{value / 3600:.1f} h"
-
-
 def figures(link: dict[str, Any]) -> list[str]:
     """Return what the lanes' counters say, in lines."""
     lines = []
@@ -332,12 +326,12 @@ def figures(link: dict[str, Any]) -> list[str]:
         if lane["roundTripMs"] is not None:
             parts.append(f"round trip {lane['roundTripMs']:.1f} ms")
         if lane["silentSeconds"] is not None:
-            parts.append(f"last heard {_seconds(lane['silentSeconds'])} ago")
+            parts.append(f"last heard {age(lane['silentSeconds'])} ago")
         if lane["queuedBytes"]:
             oldest = lane["oldestQueuedSeconds"] or 0.0
             parts.append(
                 f"{lane['queuedBytes']} bytes in {lane['queuedMessages']} messages queued, the"
-                f" oldest for {_seconds(oldest)}"
+                f" oldest for {age(oldest)}"
             )
         causes = lane["causes"]
         parts += [f"{kind} {count}" for kind, count in sorted(causes.items())]

@@ -359,11 +359,12 @@ _ALL = (
     Command(
         "executor doctor",
         "<id>",
-        "Explain why an executor's link is down, phase by phase",
+        "Explain why an executor's link is down, and list what is left over there",
         "executor_doctor",
-        options=(JSON,),
-        notes="Exit status 0 when the executor is ready, 3 otherwise. No address and no secret is"
-        " shown.",
+        options=(Option("--end", "end this process, which is left over there", "PID"), JSON),
+        notes="Exit status 0 when the executor is ready, or the process ended; 3 otherwise. No"
+        " address and no secret is shown. Left over are processes that an executor started and that"
+        " outlived their agent or terminal, or the executor itself when it was killed.",
     ),
     Command(
         "executor connection-url",

@@ -111,13 +111,9 @@ def change(
     look = invocation.command("terminal", "list", "--executor", executor)
     invocation.interruption = f"interrupted; {what} may have been accepted (look with: {look})"
     try:
-        return submit(client, route, body, wrong, what, is_settled_by_any_code=True)
+        return submit(client, route, body, wrong, what, look, is_settled_by_any_code=True)
     except Refused as e:
         raise _failure(invocation, e.error) from None
-    except CommandFailure as e:
-        if e.code == "CLI_OUTCOME_UNKNOWN":
-            e.text = f"{e.text} (look with: {look})"
-        raise
 
 
 def _failure(invocation: Invocation, error: GarconError) -> CommandFailure:

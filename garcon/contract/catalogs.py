@@ -35,6 +35,11 @@ THINKING_ALIASES = {
 
 Protocol = Literal["anthropic-messages", "openai-compatible"]
 
+NativeForking = Literal["none", "session", "message"]
+"""What an agent can fork of the session that it keeps: nothing, all of it, or all up to a message.
+Where it cannot, a fork begins a session of its own, which is told what was said.
+"""
+
 
 class AgentSettings(Struct, frozen=True, rename="camel"):
     """The settings envelope of one agent; `owner_id` equals the agent's id (control.md A.5)."""
@@ -76,6 +81,7 @@ class AgentEntry(Struct, frozen=True, rename="camel", kw_only=True):
     """It moves only with the session that it keeps on its executor."""
     supports_steering: bool = False
     supports_goals: bool = False
+    native_fork: NativeForking = "none"
     needs_history: bool = False
     """The agent keeps no session: every launch has to carry the conversation."""
     supports_images: bool = False

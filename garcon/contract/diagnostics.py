@@ -1,4 +1,5 @@
-"""What an executor's link has to say of itself (decisions.md 13): what the snapshot must not carry.
+"""What an executor and its link have to say of themselves (decisions.md 13): what the snapshot must
+not carry.
 
 Nothing here is an address, a secret or a payload.  Times are seconds before the answer was made.
 """
@@ -10,6 +11,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from garcon.contract.executors import Availability, Direction, LastError
+from garcon.contract.leftovers import LeftoverProcesses
 
 
 class LinkFailure(Struct, frozen=True, rename="camel"):
@@ -71,14 +73,18 @@ class LinkDiagnostics(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class ExecutorDiagnostics(Struct, frozen=True, rename="camel", kw_only=True):
-    """One executor.  `link` is null while there is none: the executor is disabled or blocked."""
+    """One executor.  `link` is null while there is none: the executor is disabled or blocked, or it
+    is Local, which has no direction either.  `leftovers` is null when its machine does not say now
+    what is left over there.
+    """
 
     id: str
     label: str
     enabled: bool
     allow_controller_cli: bool
     allow_executor_management: bool
-    direction: Direction
+    direction: Direction | None
     availability: Availability
     last_error: LastError | None
     link: LinkDiagnostics | None
+    leftovers: LeftoverProcesses | None = None

@@ -10,6 +10,8 @@ FRAGMENT = 32 * KIB
 MESSAGE = 16 * MIB
 RUN_EVENT = MESSAGE - 64 * KIB
 """One fact of a run, encoded: what a message can hold beside its own frame."""
+UNKNOWN_RAW = 16 * KIB
+"""Kept of a message of an agent that is not known."""
 HANDSHAKE_FRAME = 8_192
 RECORDS_PER_KEY = 2**32
 

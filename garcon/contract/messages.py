@@ -146,6 +146,13 @@ class EditToolUse(_ToolUse, frozen=True, tag="edit-tool-use", kw_only=True):
     new_string: str | UnsetType = UNSET
 
 
+class ApplyPatchToolUse(_ToolUse, frozen=True, tag="apply-patch-tool-use", kw_only=True):
+    """A patch of one file, which is named, or of several."""
+
+    file_path: str | UnsetType = UNSET
+    patch: str | UnsetType = UNSET
+
+
 class WriteToolUse(_ToolUse, frozen=True, tag="write-tool-use", kw_only=True):
     file_path: str
     content: str | UnsetType = UNSET
@@ -183,6 +190,24 @@ class TaskToolUse(_ToolUse, frozen=True, tag="task-tool-use", kw_only=True):
     subagent_type: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
     prompt: str | UnsetType = UNSET
+
+
+class CodexSubagentToolUse(_ToolUse, frozen=True, tag="codex-subagent-tool-use", kw_only=True):
+    """`details` has members as of chats.md 4.20, all of them optional."""
+
+    action: Literal[
+        "spawn_agent",
+        "send_input",
+        "send_message",
+        "followup_task",
+        "wait_agent",
+        "interrupt_agent",
+        "list_agents",
+        "close_agent",
+        "resume_agent",
+        "agent_status",
+    ]
+    details: dict[str, Any]
 
 
 class EnterPlanModeToolUse(_ToolUse, frozen=True, tag="enter-plan-mode-tool-use", kw_only=True):
@@ -223,6 +248,13 @@ class ExternalToolUse(_ToolUse, frozen=True, tag="external-tool-use", kw_only=Tr
     input: dict[str, Any]
 
 
+class RequestPermissionsToolUse(
+    _ToolUse, frozen=True, tag="request-permissions-tool-use", kw_only=True
+):
+    permissions: dict[str, Any]
+    reason: str | UnsetType = UNSET
+
+
 class UnknownToolUse(_ToolUse, frozen=True, tag="unknown-tool-use", kw_only=True):
     raw_name: str
     input: dict[str, Any]
@@ -233,6 +265,7 @@ ToolUse = (
     | ReadToolUse
     | ListToolUse
     | EditToolUse
+    | ApplyPatchToolUse
     | WriteToolUse
     | GrepToolUse
     | GlobToolUse
@@ -240,11 +273,13 @@ ToolUse = (
     | WebFetchToolUse
     | TodoWriteToolUse
     | TaskToolUse
+    | CodexSubagentToolUse
     | EnterPlanModeToolUse
     | ExitPlanModeToolUse
     | AskUserQuestionToolUse
     | McpToolUse
     | ExternalToolUse
+    | RequestPermissionsToolUse
     | UnknownToolUse
 )
 

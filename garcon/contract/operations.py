@@ -21,6 +21,7 @@ from garcon.contract import (
     executors,
     files,
     forks,
+    leftovers,
     preambles,
     providers,
     queue_commands,
@@ -98,6 +99,9 @@ DELETE_EXECUTOR = Operation(routes.DELETE_EXECUTOR, executors.ExecutorList, no_s
 REVEAL_CONNECTION = Operation(routes.REVEAL_CONNECTION, executors.Connection, no_store=True)
 EXECUTOR_DIAGNOSTICS = Operation(
     routes.EXECUTOR_DIAGNOSTICS, diagnostics.ExecutorDiagnostics, no_store=True
+)
+END_PROCESS = Operation(
+    routes.END_PROCESS, leftovers.ProcessEnded, body=leftovers.EndProcess, no_store=True
 )
 
 MODELS = Operation(routes.MODELS, agents.CatalogReply, query=agents.CatalogQuery)

@@ -77,7 +77,6 @@ EXECUTOR_DIAGNOSTICS = Route("GET", "/executors/:executorId/diagnostics", manage
 END_PROCESS = Route(
     "POST", "/executors/:executorId/diagnostics/end-process", mutation=True, management=True
 )
-"""Of a worker's leftover processes (decisions.md 13); it comes with its handler."""
 
 MODELS = Route("GET", "/models")
 AGENTS = Route("GET", "/agents", bridged=False)

@@ -31,6 +31,7 @@ from garcon.contract.files import (
     SaveFile,
     Tree,
 )
+from garcon.contract.leftovers import EndProcess, LeftoverProcesses
 from garcon.contract.providers import (
     Discovered,
     DiscoverModels,
@@ -40,8 +41,12 @@ from garcon.contract.providers import (
 from garcon.contract.runs import (
     Delivery,
     ExecutorDescription,
+    HistoryOpened,
+    HistoryPage,
+    HistoryQuery,
     Launch,
     Launched,
+    NativeSession,
     PermissionResponse,
     ProjectInspection,
     RelayedEvent,
@@ -345,6 +350,35 @@ CLI_REQUEST = Method(
     continuity=Continuity.SESSION,
     served_by="controller",
     deadline=None,
+)
+LEFTOVERS = Method(
+    "processes.leftovers",
+    Nothing,
+    LeftoverProcesses,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+END_LEFTOVER = Method(
+    "processes.endLeftover", EndProcess, Nothing, continuity=Continuity.SESSION, deadline=20.0
+)
+OPEN_HISTORY = Method(
+    "history.open",
+    NativeSession,
+    HistoryOpened,
+    lane=Lane.BULK,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+READ_HISTORY = Method(
+    "history.next", HistoryQuery, HistoryPage, lane=Lane.BULK, continuity=Continuity.SESSION
+)
+CLOSE_HISTORY = Method(
+    "history.close",
+    HistoryQuery,
+    Nothing,
+    lane=Lane.BULK,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
 )
 FILE_IDENTITY = Method("files.identity", FileTarget, IdentifiedFile, deadline=CALL_TIME)
 FILE_REVISION = Method("files.revision", FileTarget, FoundRevision, deadline=CALL_TIME)

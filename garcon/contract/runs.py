@@ -23,6 +23,13 @@ class HistoryMessage(Struct, frozen=True, rename="camel"):
     images: list[Image] = field(default_factory=list)
 
 
+class ForkPoint(Struct, frozen=True, rename="camel"):
+    """Where a session of an agent is forked: after what it calls `anchor`, or at its end."""
+
+    agent_session_id: str
+    anchor: str | None = None
+
+
 class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     """One turn to run.  `agent_session_id` None starts a fresh agent session, else resumes that
     one.
@@ -30,6 +37,9 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     `run_id` is the turn's id and `binding_id` names the stream its events come back on.  `prompt`
     is already composed (unanswered input included).  `history`, oldest first, is what was said
     before, for an agent that keeps no session or starts a fresh one in an old chat.
+
+    `fork_from` is where a fresh session is to begin as a fork of another one; what was said there
+    is in `history` all the same, for an agent that finds that it cannot.
 
     `api_provider_id` and `model_endpoint_id` name the profile's endpoint that the model is reached
     by, or are both None for a model of the agent's own; its key is resolved on the executor, never
@@ -49,6 +59,7 @@ class Launch(Struct, frozen=True, rename="camel", kw_only=True):
     prompt: str
     images: list[Image] = field(default_factory=list)
     agent_session_id: str | None = None
+    fork_from: ForkPoint | None = None
     history: list[HistoryMessage] = field(default_factory=list)
     api_provider_id: str | None = None
     model_endpoint_id: str | None = None
@@ -67,15 +78,23 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
 
 
 class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
-    """The agent named its session; stored, so that the next turn resumes it."""
+    """The agent named its session; stored, so that the next turn resumes it.  `is_fork`: it began
+    as the fork that its launch asked for.
+    """
 
     agent_session_id: str
+    is_fork: bool = False
 
 
 class RowProduced(_Event, frozen=True, tag="row", kw_only=True):
-    """One finished row of the agent's output."""
+    """One finished row of the agent's output.
+
+    `anchor` is the agent's own name of the point after an assistant's message, where its session
+    can be forked there.
+    """
 
     message: ProviderRow
+    anchor: str | None = None
 
 
 class PermissionRequested(_Event, frozen=True, tag="permission-requested", kw_only=True):
@@ -103,16 +122,48 @@ class PermissionAutoResolved(_Event, frozen=True, tag="permission-auto-resolved"
     timestamp: str
 
 
+class UnknownEvent(_Event, frozen=True, tag="unknown-event", kw_only=True):
+    """The agent said `count` times what this version does not know: counted, and kept as it came.
+
+    `kind` names what it was by the agent's own words, ``result.sparkle`` being a field of a known
+    message.  `raw` is the JSON text of the first of that kind, cut to `UNKNOWN_RAW`; empty where
+    that was kept before.
+    """
+
+    agent_id: str
+    kind: str
+    raw: str = ""
+    count: int = 1
+    agent_version: str | None = None
+
+
 class RunFailure(Struct, frozen=True, rename="camel"):
     code: str
     message: str
 
 
+class Usage(Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """What a turn used of its model, where the agent says so: tokens that it was given and made,
+    money, and how many tokens the model can be given at most.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    context_window: int | None = None
+
+
 class RunEnded(_Event, frozen=True, tag="run-ended", kw_only=True):
-    """The last event of every run, exactly once.  `error` is set when and only when it failed."""
+    """The last event of every run, exactly once.  `error` is set when and only when it failed;
+    `agent_version` is what the agent calls its own release, where it does.  `anchor` names the
+    point after the turn, where the agent's session can be forked there.
+    """
 
     outcome: Literal["finished", "failed", "interrupted"]
     error: RunFailure | None = None
+    agent_version: str | None = None
+    anchor: str | None = None
+    usage: Usage | None = None
 
 
 RunEvent = (
@@ -121,6 +172,7 @@ RunEvent = (
     | PermissionRequested
     | PermissionWithdrawn
     | PermissionAutoResolved
+    | UnknownEvent
     | RunEnded
 )
 
@@ -181,6 +233,8 @@ class ExecutorDescription(Struct, frozen=True, rename="camel"):
     project_base_path: str
     agent_ids: list[str]
     services: dict[str, bool] = field(default_factory=dict)
+    history_agent_ids: list[str] = field(default_factory=list)
+    """Those agents whose sessions can be read back."""
 
 
 class NativeSession(Struct, frozen=True, rename="camel"):
@@ -193,3 +247,23 @@ class NativeSession(Struct, frozen=True, rename="camel"):
 
 NativeRow = UserMessage | ProviderRow
 """What an agent remembers of a session: what it was told, and what it said and did."""
+
+
+class HistoryOpened(Struct, frozen=True, rename="camel"):
+    """A history that is being read, piece by piece."""
+
+    reader: str
+
+
+class HistoryQuery(Struct, frozen=True, rename="camel"):
+    """Which piece of it is wanted, numbered from 1; each once and in order."""
+
+    reader: str
+    page: int
+
+
+class HistoryPage(Struct, frozen=True, rename="camel"):
+    """One piece, oldest first; `done` where it is the last, and it may be empty then."""
+
+    done: bool
+    rows: list[NativeRow] = field(default_factory=list)

@@ -55,6 +55,13 @@ def watch_parts(
         kind="counter",
     )
     metrics.watch(
+        "agent_unknown_events",
+        "Messages and fields of agents that this version does not know.",
+        chats.unknown_events,
+        "agent",
+        "counter",
+    )
+    metrics.watch(
         "event_loop_stalls",
         "Steps of 50 ms and turns of 250 ms in which nothing else could run.",
         stalls,

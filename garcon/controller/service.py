@@ -73,6 +73,7 @@ from garcon.local.roots import ConfigRoot, older_descriptor
 from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime
 from garcon.runtime.interfaces import IAgent, ICredentials
+from garcon.runtime.session_limits import SessionLimits
 from garcon.store.sqlite import SqliteStore
 from garcon.web.exchange import DoorLimits
 from garcon.web.forwarded import TrustedProxies
@@ -126,6 +127,7 @@ class Config:
     connections: int = 1_024
     idle: float = limits.HTTP_IDLE
     sessions: int = limits.SESSIONS
+    session_limits: SessionLimits = field(factory=SessionLimits)
     stalls: Callable[[], Mapping[str, float]] = dict
     sockets: SocketLimits = field(factory=SocketLimits)
 
@@ -181,6 +183,7 @@ class Controller:
             discovery=ModelDiscovery(
                 reactor, OutgoingEndpoints(reactor, config.trust, config.proxies)
             ),
+            limits=config.session_limits,
         )
         self.executors = Executors(
             reactor,

@@ -49,8 +49,11 @@ from garcon.process import (
     take_variable,
     under_twistd,
 )
+from garcon.runtime.agents import configured
 from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
+from garcon.runtime.login_path import with_login_path
+from garcon.runtime.session_limits import SessionLimits
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 from garcon.web.hosts import is_loopback_name
@@ -274,7 +277,7 @@ def makeService(options: Options, reactor: Any = None) -> Role:
 
 
 def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controller:
-    environment = environment_snapshot()
+    environment = with_login_path(environment_snapshot())
     root = ConfigRoot(options["config-dir"] or "~/.garcon")
     if options["workspace-dir"] is None:
         workspace = options["workspace"]
@@ -309,6 +312,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
         connections=options["connections"],
         idle=float(options["idle"]),
         sessions=options["sessions"] or sys.maxsize,
+        session_limits=SessionLimits.chosen(options),
         stalls=lambda: {"step": stalls.SEEN.steps, "turn": stalls.SEEN.turns},
         sockets=SocketLimits(
             sockets=options["sockets"],
@@ -326,6 +330,8 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
     # Only now: a predecessor that was ending has let go of its port with its leases.
     require_free_port(config.address.host, config.address.port)
 
+    own_agents = configured.read(configured.path_in(root.path))
+
     def agents(credentials: ICredentials) -> list[IAgent]:
         return agents_for(
             reactor,
@@ -334,6 +340,7 @@ def _controller(options: Options, reactor: Any, leases: list[Lease]) -> Controll
             options["enable-scripted-agent"],
             credentials=credentials,
             endpoints=OutgoingEndpoints(reactor, config.trust, config.proxies),
+            configured=own_agents,
         )
 
     return Controller(reactor, config, agents, leases)

@@ -8,11 +8,15 @@ request is never cut: nobody should allow what they cannot see whole.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec import UNSET, structs
 
-from garcon.contract.runs import RowProduced, RunEnded, RunEvent
+from garcon.contract.messages import UserMessage
+from garcon.contract.runs import NativeRow, RowProduced, RunEnded, RunEvent
+
+T = TypeVar("T")
 
 NOTE = "\n[Cut here: {count} more characters were too many for one row.]"
 _TEXTS = 16
@@ -26,10 +30,23 @@ def fitting(event: RunEvent, limit: int) -> RunEvent:
     """
     if not isinstance(event, RowProduced | RunEnded):
         return event
-    content = msgspec.json.encode(event)
+    return _cut(event, cast(type[RunEvent], RunEvent), limit)
+
+
+def fitting_row(row: NativeRow, limit: int) -> NativeRow:
+    """Return a row that an agent remembers, cut likewise; the pictures of an input are left out
+    first, because a part of one shows nothing.
+    """
+    if isinstance(row, UserMessage) and len(msgspec.json.encode(row)) > limit:
+        row = structs.replace(row, images=UNSET)
+    return _cut(row, cast(type[NativeRow], NativeRow), limit)
+
+
+def _cut(value: T, kind: type[T], limit: int) -> T:
+    content = msgspec.json.encode(value)
     if len(content) <= limit:
-        return event
-    plain = msgspec.to_builtins(event)
+        return value
+    plain = msgspec.to_builtins(value)
     for _ in range(_TEXTS):
         place = max(_texts(plain), key=lambda found: len(found[2]), default=None)
         if place is None or len(place[2]) <= len(NOTE) + 20:
@@ -39,8 +56,8 @@ def fitting(event: RunEvent, limit: int) -> RunEvent:
         holder[key] = _beginning(text, max(left, 0))
         content = msgspec.json.encode(plain)
         if len(content) <= limit:
-            return msgspec.convert(plain, cast(type[RunEvent], RunEvent))
-    return event
+            return msgspec.convert(plain, kind)
+    return value
 
 
 def _beginning(text: str, size: int) -> str:

@@ -38,6 +38,7 @@ from garcon.contract.runs import (
     ExecutorDescription,
     Launch,
     Launched,
+    NativeSession,
     PermissionResponse,
     ProjectInspection,
     RunEnded,
@@ -48,8 +49,9 @@ from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
-from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
+from garcon.runtime.agents.acp import AcpAgent, AcpManifest, scripted_manifest
 from garcon.runtime.agents.claude import ClaudeAgent
+from garcon.runtime.agents.codex import CodexAgent
 from garcon.runtime.agents.direct import direct_agents
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
@@ -58,16 +60,25 @@ from garcon.runtime.files.service import LocalFiles
 from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import (
     IAgent,
+    IAgentHistory,
     IAgentSession,
     ICredentials,
     IExecutorRuntime,
     IFileHost,
     IFiles,
+    ILeftoverHost,
+    ILeftovers,
+    ILimitedSession,
+    INativeHistory,
     IRunSink,
     ITerminalHost,
     ITerminals,
+    TakeRows,
 )
+from garcon.runtime.leftovers import Leftovers
+from garcon.runtime.marks import Marks
 from garcon.runtime.runs import Run
+from garcon.runtime.session_limits import SessionLimits
 from garcon.runtime.terminals.pty import pty_opener
 from garcon.runtime.terminals.service import Terminals
 
@@ -128,7 +139,7 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
+@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeHistory)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -147,12 +158,15 @@ class LocalRuntime:
         idle_time: float = IDLE_TIME,
         sessions: int = SESSIONS,
         discovery: ModelDiscovery | None = None,
+        limits: SessionLimits | None = None,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
         self._instance_id = instance_id
         self._base = project_base
-        self._environment = child_environment(environment, role, config_dir)
+        marks = Marks.of(role, config_dir)
+        self.leftovers: ILeftovers = Leftovers(reactor, marks)
+        self._environment = marks.put_into(child_environment(environment, role, config_dir))
         self._terminals = Terminals(
             reactor, project_base, environment, self._environment, pty_opener(reactor)
         )
@@ -162,6 +176,7 @@ class LocalRuntime:
         self._agents = InstalledAgents(agents)
         self._idle_time = idle_time
         self._limit = sessions
+        self._session_limits = limits or SessionLimits()
         self._discovery = discovery
         self._runs: dict[str, Run] = {}
         self._chats: dict[str, Run] = {}
@@ -181,6 +196,7 @@ class LocalRuntime:
             instance_id=self._instance_id,
             project_base_path=os.path.realpath(self._base),
             agent_ids=[entry.id for entry in entries],
+            history_agent_ids=[entry.id for entry in entries if self.keeps_history(entry.id)],
             services={name: name in OFFERED for name in SERVICES},
         )
 
@@ -231,6 +247,8 @@ class LocalRuntime:
             # The answer first: whoever launched hears it before any event.
             outcome.callback(Launched(run_id=launch.run_id))
             run.release()
+            if (seconds := self._session_limits.seconds) is not None:
+                run.limit(self._clock, seconds, lambda: self.abort(launch.run_id))
 
         def failed(f: Failure) -> None:
             run.starting = None
@@ -310,6 +328,19 @@ class LocalRuntime:
         finally:
             run.steering.release()
 
+    def keeps_history(self, agent_id: str) -> bool:
+        """Whether that agent's sessions can be read back."""
+        return agent_id in self._agents and IAgentHistory.providedBy(self._agents[agent_id])
+
+    def read_history(self, session: NativeSession, take: TakeRows) -> Deferred[None]:
+        """Hand over what an agent remembers of a session."""
+        if not self.keeps_history(session.agent_id):
+            text = f"The agent {session.agent_id} keeps no history that can be read."
+            return fail(GarconError("HISTORY_LOAD_FAILED", text, status=422))
+        agent: Any = self._agents[session.agent_id]
+        reading: Deferred[None] = agent.read_history(session, self._environment, take)
+        return reading
+
     def running(self) -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
         return succeed(tuple(self._runs))
@@ -381,6 +412,8 @@ class LocalRuntime:
                 session=agent.open(launch, self._environment),
                 agent_session_id=launch.agent_session_id,
             )
+            if ILimitedSession.providedBy(slot.session):
+                ILimitedSession(slot.session).limit(self._session_limits)
             self._slots[launch.chat_id] = slot
         slot.wake(run)
         try:
@@ -467,18 +500,24 @@ def agents_for(
     *,
     credentials: ICredentials | None = None,
     endpoints: IAgentEndpointFactory | None = None,
+    configured: Sequence[AcpManifest] = (),
 ) -> list[IAgent]:
-    """Make the agents that Garcon ships; one that is not installed is absent from the catalog.
+    """Make the agents that Garcon ships and those `configured` here; one that is not installed is
+    absent from the catalog.
 
     `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
     is for agents whose files are ours to keep; those shipped keep none.  Agents that reach models
     through a profile's endpoint ask `credentials` for it, and those that talk to it themselves do
     that over `endpoints`; without, there are none of these.
     """
-    agents: list[IAgent] = [ClaudeAgent(reactor, environment)]
+    agents: list[IAgent] = [
+        ClaudeAgent(reactor, environment, credentials),
+        CodexAgent(reactor, environment, credentials),
+    ]
     if credentials is not None and endpoints is not None:
         agents += direct_agents(reactor, credentials, endpoints)
+    path = environment.get("PATH", os.defpath)
+    agents += [AcpAgent(reactor, manifest, path, credentials) for manifest in configured]
     if scripted:
-        path = environment.get("PATH", os.defpath)
         agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))
     return agents

@@ -22,6 +22,7 @@ from garcon.contract.files import (
     SaveFile,
     Tree,
 )
+from garcon.contract.leftovers import EndProcess, LeftoverProcesses
 from garcon.contract.providers import Discovered, DiscoverModels, ResolvedEndpoint
 from garcon.contract.runs import (
     Delivery,
@@ -46,6 +47,7 @@ from garcon.contract.terminals import (
     TerminalsListed,
     TerminalTermination,
 )
+from garcon.runtime.session_limits import SessionLimits
 
 
 class IRunSink(Interface):
@@ -258,6 +260,29 @@ class ITerminals(Interface):
         """End an attachment, and with it all events; an unknown one is none already."""
 
 
+class ILeftovers(Interface):
+    """Processes that an executor started and that outlived what they were started for.
+
+    A remote executor that cannot be reached fails with ``EXECUTOR_UNAVAILABLE``.
+    """
+
+    def read() -> Deferred[LeftoverProcesses]:
+        """Look for them."""
+
+    def end(wanted: EndProcess) -> Deferred[None]:
+        """End one of them, and nothing that hangs on it; fires when it is gone.
+
+        ``PROCESS_NOT_FOUND`` (404): there is no such among them.  ``PROCESS_NOT_ENDED`` (503): it
+        was killed and is still there.  Cancelling does not take the signal back.
+        """
+
+
+class ILeftoverHost(Interface):
+    """What a runtime provides as well where it knows what it started."""
+
+    leftovers: ILeftovers = Attribute("Those of this executor.")
+
+
 class ITerminalHost(Interface):
     """What a runtime provides as well where it has terminals."""
 
@@ -279,6 +304,15 @@ class INativeHistory(Interface):
 
         Fails with a `GarconError`, retryable where it may go better later.  Cancelling ends it.
         """
+
+
+class IAgentHistory(Interface):
+    """An agent whose sessions can be read back."""
+
+    def read_history(
+        session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> Deferred[None]:
+        """See `INativeHistory.read_history`; `environment` is what its processes get."""
 
 
 class ICredentials(Interface):
@@ -324,6 +358,13 @@ class IAgentSession(Interface):
 
     def close() -> Deferred[None]:
         """End the process and every descendant it left, and fire when they are gone."""
+
+
+class ILimitedSession(Interface):
+    """What a session provides as well that can be held to limits."""
+
+    def limit(limits: SessionLimits) -> None:
+        """Hold what is started from now on to these."""
 
 
 class IAgent(Interface):

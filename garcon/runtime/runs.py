@@ -4,10 +4,13 @@ keep.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from attrs import define, field
+from msgspec import structs
 from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
 from garcon.contract.runs import (
@@ -16,9 +19,11 @@ from garcon.contract.runs import (
     PermissionWithdrawn,
     RunEnded,
     RunEvent,
+    RunFailure,
 )
 from garcon.deferreds import Waiters
 from garcon.runtime.interfaces import IRunSink
+from garcon.runtime.session_limits import too_long
 
 _REASONS: dict[str, Literal["cancelled", "session-complete", "aborted"]] = {
     "finished": "session-complete",
@@ -45,6 +50,9 @@ class Run:
     has_ended: bool = False
     steering: DeferredLock = field(factory=DeferredLock)
     """Held by the steer that the agent is taking; others wait in order."""
+    _failure: RunFailure | None = None
+    """What it ends with, if it has passed a limit."""
+    _timer: IDelayedCall | None = None
     _is_given_up: bool = False
     _released: bool = False
     _held: list[RunEvent] = field(factory=list)
@@ -57,12 +65,26 @@ class Run:
             self._is_given_up = True
             self.starting.cancel()
 
+    def limit(self, clock: IReactorTime, seconds: float, stop: Callable[[], object]) -> None:
+        """Have it stopped after that time from now."""
+
+        def overdue() -> None:
+            self._failure = too_long(seconds)
+            stop()
+
+        if not self.has_ended:
+            self._timer = clock.callLater(seconds, overdue)
+
     def event(self, event: RunEvent) -> None:
         """Take the agent's next fact; after the end of the run there is none."""
         if self.has_ended:
             return
         if isinstance(event, RunEnded):
             self.has_ended = True
+            if self._timer is not None and self._timer.active():
+                self._timer.cancel()
+            if self._failure is not None:
+                event = structs.replace(event, outcome="failed", error=self._failure)
             reason = _REASONS[event.outcome]
             for occurrence in self._asking:
                 self._pass_on(

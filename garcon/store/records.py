@@ -12,6 +12,7 @@ from msgspec import Struct, field, structs
 
 from garcon.contract.catalogs import AgentSettings
 from garcon.contract.ids import is_chat_id, minted_at
+from garcon.contract.runs import ForkPoint
 
 OrderGroup = Literal["pinned", "orphan", "normal", "archived"]
 
@@ -25,7 +26,17 @@ RowKind = Literal[
     "permission-resolved",
     "permission-cancelled",
     "agent-switch",
+    "unknown-event",
 ]
+
+
+class NativeFork(Struct, frozen=True, kw_only=True):
+    """Where in its parent's agent session a chat goes on.  `inherited` of its rows, the first ones,
+    are not in that session.
+    """
+
+    point: ForkPoint
+    inherited: int = 0
 
 
 class ChatRecord(Struct, frozen=True, kw_only=True):
@@ -65,6 +76,8 @@ class ChatRecord(Struct, frozen=True, kw_only=True):
     """How many of its rows, the first ones, were there before its agent's session began: what the
     agent keeps of the chat does not have them.
     """
+    fork_from: NativeFork | None = None
+    """Set while its first session has not begun, if that is to be a fork."""
     forks: int = 0
     """How many forks were made of it."""
     origin: str | None = None

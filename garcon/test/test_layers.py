@@ -35,9 +35,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     ),
     "stalls": frozenset(),
     "allocation": frozenset(),
+    "orphans": frozenset(),
     "log_lines": frozenset({"contract"}),
     "process": frozenset(
-        {"allocation", "log_lines", "stalls", "contract", "errors", "deferreds"},
+        {"allocation", "log_lines", "orphans", "stalls", "contract", "errors", "deferreds"},
     ),
     "options": frozenset({"process", "contract"}),
     "cli": frozenset({"contract", "local", "errors"}),

@@ -1,8 +1,8 @@
-"""Install the pinned Claude Code into a cache outside the tree, for tests and demonstrations.
+"""The pinned Claude Code for tests and demonstrations.
 
     python -m garcon.testing.claude_code
 
-prints the path of its program.
+installs it where needed, and prints the path of its program.
 """
 
 from __future__ import annotations
@@ -11,18 +11,26 @@ import json
 import os
 from pathlib import Path
 
-from garcon.testing.npm_programs import NpmProgram
+from garcon.testing.npm_agents import NpmAgent
 
-VERSION = "2.1.197"
-CLAUDE_CODE = NpmProgram(
-    "@anthropic-ai/claude-code",
-    VERSION,
-    "claude-code",
-    "GARCON_CLAUDE_CODE_CACHE",
-    # The native program needs no install script to have run; the launcher does.
-    ("@anthropic-ai/claude-code-*/claude", ".bin/claude"),
-    f"{VERSION} (Claude Code)",
+PACKAGE, VERSION = "@anthropic-ai/claude-code", "2.1.197"
+
+
+def _programs(modules: Path) -> list[Path]:
+    """The native program needs no install script to have run; the launcher does."""
+    native = sorted((modules / "@anthropic-ai").glob("claude-code-*/claude"))
+    return [*native, modules / ".bin" / "claude"]
+
+
+CLAUDE_CODE = NpmAgent(
+    title="Claude Code",
+    package=PACKAGE,
+    version=VERSION,
+    folder="claude-code",
+    variable="GARCON_CLAUDE_CODE_CACHE",
+    programs=_programs,
 )
+cache_directory, install = CLAUDE_CODE.cache_directory, CLAUDE_CODE.install
 
 
 def scripted_environment(directory: str | os.PathLike[str], port: int) -> dict[str, str]:

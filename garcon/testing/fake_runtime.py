@@ -75,13 +75,14 @@ class FakeRun:
         self.is_over = self.is_over or isinstance(event, RunEnded)
         self.sink.event(event)
 
-    def session(self, name: str) -> None:
+    def session(self, name: str, *, is_fork: bool = False) -> None:
         """Name the agent's session."""
-        self.emit(SessionStarted(agent_session_id=name))
+        self.emit(SessionStarted(agent_session_id=name, is_fork=is_fork))
 
-    def say(self, text: str, at: str = AT) -> None:
+    def say(self, text: str, at: str = AT, anchor: str | None = None) -> None:
         """Add an assistant's row."""
-        self.emit(RowProduced(message=AssistantMessage(timestamp=at, content=text)))
+        row = AssistantMessage(timestamp=at, content=text)
+        self.emit(RowProduced(message=row, anchor=anchor))
 
     def ask(self, occurrence_id: str, command: str = "make") -> None:
         """Ask whether a command may be run."""
@@ -92,9 +93,9 @@ class FakeRun:
             )
         )
 
-    def finish(self) -> None:
+    def finish(self, anchor: str | None = None) -> None:
         """End well."""
-        self.emit(RunEnded(outcome="finished"))
+        self.emit(RunEnded(outcome="finished", anchor=anchor))
 
     def fail(self, text: str, code: str = "AGENT_FAILED") -> None:
         """End badly."""

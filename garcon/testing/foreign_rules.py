@@ -157,6 +157,7 @@ _TOOLS: dict[str, dict[str, Shape]] = {
     "bash-tool-use": {"command": string, "description?": string},
     "read-tool-use": {"filePath": string, "offset?": number, "limit?": number, "endLine?": number},
     "edit-tool-use": {"filePath?": string, "oldString?": string, "newString?": string},
+    "apply-patch-tool-use": {"filePath?": string, "patch?": string},
     "write-tool-use": {"filePath": string, "content?": string},
     "grep-tool-use": {"pattern?": string, "path?": string},
     "glob-tool-use": {"pattern?": string, "path?": string},
@@ -164,8 +165,10 @@ _TOOLS: dict[str, dict[str, Shape]] = {
     "web-fetch-tool-use": {"url": string, "prompt?": string},
     "todo-write-tool-use": {"todos?": [_TODO]},
     "task-tool-use": {"subagentType?": string, "description?": string, "prompt?": string},
+    "codex-subagent-tool-use": {"action": string, "details": anything},
     "mcp-tool-use": {"server": string, "tool": string, "input": anything},
     "external-tool-use": {"name": string, "input": anything},
+    "request-permissions-tool-use": {"permissions": anything, "reason?": string},
     "unknown-tool-use": {"rawName": string, "input": anything},
 }
 _ROW_DETAIL = {"type": {"cli-row"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,12 +16,16 @@ from twisted.trial.unittest import SkipTest, TestCase
 from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.interfaces import ICredentials
+from garcon.testing import claude_code, codex_cli
 from garcon.testing.agent_runs import RecordingSink, a_launch
-from garcon.testing.claude_code import CLAUDE_CODE, scripted_environment
+from garcon.testing.claude_code import CLAUDE_CODE
+from garcon.testing.codex_cli import CODEX
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import Script
-from garcon.testing.models.server import port_of, serve
-from garcon.testing.npm_programs import NotInstalled
+from garcon.testing.models.server import Wire, port_of, serve
+from garcon.testing.npm_agents import NotInstalled, NpmAgent
 
 
 class RuntimeCase(TestCase):
@@ -30,6 +34,8 @@ class RuntimeCase(TestCase):
     """
 
     timeout = 90
+    profiles: ICredentials | None = None
+    """Of the runtimes that are made from now on."""
 
     def setUp(self) -> None:
         self.project = Path(self.mktemp()).resolve()
@@ -46,7 +52,14 @@ class RuntimeCase(TestCase):
             variables,
             "controller",
             str(self.project / "config"),
-            agents_for(reactor, variables, str(self.project), True, sys.executable),
+            agents_for(
+                reactor,
+                variables,
+                str(self.project),
+                True,
+                sys.executable,
+                credentials=self.profiles,
+            ),
             **more,
         )
         self.addCleanup(runtime.stop)
@@ -92,31 +105,62 @@ class RuntimeCase(TestCase):
             await deferLater(reactor, 0.02)
 
 
-class ClaudeRuntimeCase(RuntimeCase):
-    """A runtime case with the real Claude Code and a pretend model server, which plays `script`.
+class NpmRuntimeCase(RuntimeCase):
+    """A runtime case with a real agent and a pretend model server, which plays `script`.
 
-    Skipped where Claude Code cannot be had, unless it must be there.
+    Skipped where the agent cannot be had, unless it must be there.
     """
 
     timeout = 320
-    _missing: ClassVar[str] = ""
+    agent: ClassVar[NpmAgent]
+    wire: ClassVar[Callable[[], Wire]]
+    _missing: ClassVar[dict[str, str]] = {}
 
     def setUp(self) -> None:
         super().setUp()
+        name = self.agent.title
         try:
-            if ClaudeRuntimeCase._missing:
-                raise NotInstalled(ClaudeRuntimeCase._missing)
-            program = CLAUDE_CODE.install()
+            if name in self._missing:
+                raise NotInstalled(self._missing[name])
+            program = self.agent.install()
         except NotInstalled as error:
-            ClaudeRuntimeCase._missing = str(error)
+            self._missing[name] = str(error)
             if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":
                 raise
-            raise SkipTest(f"Claude Code cannot be had here: {error}") from None
+            raise SkipTest(f"{name} cannot be had here: {error}") from None
         self.script = Script()
-        listening = self.successResultOf(serve(reactor, self.script, [AnthropicMessages()]))
+        self.port = self.a_model_server(self.script)
+        self.environment |= self.variables(program, self.project / "home", self.port)
+
+    def a_model_server(self, script: Script) -> int:
+        """Start a pretend model server, and return its port."""
+        listening = self.successResultOf(serve(reactor, script, [type(self).wire()]))
         self.addCleanup(listening.stopListening)
-        self.environment |= scripted_environment(self.project / "home", port_of(listening))
-        self.environment["CLAUDE_BINARY"] = program
+        return port_of(listening)
+
+    def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
+        """Return what the service's environment says of the agent."""
+        raise NotImplementedError
+
+
+class ClaudeRuntimeCase(NpmRuntimeCase):
+    """With the real Claude Code."""
+
+    agent = CLAUDE_CODE
+    wire = AnthropicMessages
+
+    def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
+        return {**claude_code.scripted_environment(home, port), "CLAUDE_BINARY": program}
+
+
+class CodexRuntimeCase(NpmRuntimeCase):
+    """With the real Codex."""
+
+    agent = CODEX
+    wire = Responses
+
+    def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
+        return {**codex_cli.scripted_environment(home, port), "GARCON_CODEX_CLI": program}
 
 
 def runs(pid: int) -> bool:

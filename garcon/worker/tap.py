@@ -47,8 +47,11 @@ from garcon.process import (
     run_in_foreground,
     under_twistd,
 )
+from garcon.runtime.agents import configured
 from garcon.runtime.discovery import ModelDiscovery
 from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.login_path import with_login_path
+from garcon.runtime.session_limits import SessionLimits
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker
@@ -180,7 +183,7 @@ def make_service(options: Options, reactor: Any) -> Role:
 
 def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> Worker:
     # The snapshot is taken after the connection URL was taken out.
-    environment = environment_snapshot()
+    environment = with_login_path(environment_snapshot())
     credentials = LinkCredentials(reactor)
     endpoints = OutgoingEndpoints.from_environment(reactor, environment)
     agents = agents_for(
@@ -191,6 +194,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         sys.executable,
         credentials=credentials,
         endpoints=endpoints,
+        configured=configured.read(configured.path_in(root.path)),
     )
     runtime = LocalRuntime(
         reactor,
@@ -201,6 +205,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         root.path,
         agents,
         discovery=ModelDiscovery(reactor, endpoints),
+        limits=SessionLimits.chosen(options),
     )
     secret, dial, plan = _ends(options, root, environment)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from garcon.contract.catalogs import AgentEntry, AgentSettings
 from garcon.contract.messages import Image, Presentation
-from garcon.contract.runs import HistoryMessage, Launch
+from garcon.contract.runs import ForkPoint, HistoryMessage, Launch
 from garcon.controller.chats import fields
 from garcon.controller.chats.becoming import Becoming
 from garcon.controller.chats.chat import Chat
@@ -69,6 +69,7 @@ class Prepared:
     runtime: IExecutorRuntime
     prompt: Prompt
     history: list[HistoryMessage] = field(factory=list)
+    fork_from: ForkPoint | None = None
 
 
 def must_be_free(chat: Chat) -> None:
@@ -130,7 +131,8 @@ async def prepare(
         prompt, history = ahead(state.preambles.text(owner), prompt, history)
     # Asked for before the turn is reserved: from then on the executor is in use, and stays.
     runtime = state.executors.existing(owner.executor_id)
-    return Prepared(new, owner, settings, runtime, prompt, history)
+    fork_from = state.fork_point(owner) if is_fresh else None
+    return Prepared(new, owner, settings, runtime, prompt, history, fork_from)
 
 
 async def begin(
@@ -204,6 +206,7 @@ def launch_of(chat: Chat, run_id: str, prepared: Prepared) -> Launch:
         prompt=prepared.prompt.text,
         images=list(prepared.prompt.images),
         agent_session_id=stored.agent_session_id,
+        fork_from=prepared.fork_from,
         history=prepared.history,
         **settings.selection.routing(),
     )

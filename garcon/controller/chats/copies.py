@@ -33,6 +33,7 @@ from garcon.store.records import (
     AppendRows,
     Change,
     ChatRecord,
+    NativeFork,
     PutChat,
     PutView,
     RemoveChat,
@@ -107,13 +108,22 @@ class Copy:
 
 
 async def fork(
-    state: State, source: Chat, chat_id: str, point: Point, made_by: str | None = None
+    state: State,
+    source: Chat,
+    chat_id: str,
+    point: Point,
+    made_by: str | None = None,
+    native: NativeFork | None = None,
 ) -> Copy:
-    """Copy a chat into one of its own, with the source's choices."""
+    """Copy a chat into one of its own, with the source's choices.  Its agent goes on at `native` in
+    the source's session; without, it is told what was said.
+    """
     number = source.record.forks + 1
     suffix = f" ({number})"
     name = first_line(title(source), TITLE_BYTES - len(suffix)) + suffix
-    record = _record(state, source, chat_id, "fork", point, name=name, made_by=made_by)
+    record = _record(
+        state, source, chat_id, "fork", point, name=name, made_by=made_by, native=native
+    )
     return await _copied(state, source, record, point, [Becoming(source, {"forks": number})])
 
 
@@ -145,12 +155,14 @@ def _record(
     *,
     name: str | None,
     made_by: str | None,
+    native: NativeFork | None = None,
 ) -> ChatRecord:
     return structs.replace(
         source.record,
         chat_id=chat_id,
         agent_ownership_epoch=str(uuid4()),
         agent_session_id=None,
+        fork_from=native,
         name=name,
         parent_chat_id=source.id,
         parent_relation=relation,
@@ -208,8 +220,13 @@ async def _copied(
 
 def _placed(some: Sequence[Row], count: int) -> tuple[Row, ...]:
     """Return those of the rows that are copied, numbered on from `count`."""
-    kept = (row for row in some if row.kind in COPIED and not row.payload.startswith(ERROR))
+    kept = (row for row in some if is_copied(row))
     return tuple(structs.replace(row, ordinal=count + n) for n, row in enumerate(kept, 1))
+
+
+def is_copied(row: Row) -> bool:
+    """Whether a row is part of every copy of its chat."""
+    return row.kind in COPIED and not row.payload.startswith(ERROR)
 
 
 async def _remove(state: State, chat_id: str) -> None:

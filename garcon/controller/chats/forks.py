@@ -12,6 +12,7 @@ from attrs import define, frozen
 from msgspec import UNSET
 from twisted.internet.defer import CancelledError, Deferred
 
+from garcon.contract.catalogs import AgentEntry
 from garcon.contract.forks import ContinueChat, ForkChat, ForkMade, ForkRun, ForkRunAccepted
 from garcon.contract.messages import Presentation
 from garcon.controller.chats import attachments, fields
@@ -29,6 +30,7 @@ from garcon.controller.chats.choices import NONE, Overrides, chosen, owner_entry
 from garcon.controller.chats.copies import Copy, Point, continuation, end_of, fork
 from garcon.controller.chats.ledger import Record, conflict, digested, fingerprint
 from garcon.controller.chats.models import Selection
+from garcon.controller.chats.native_forks import native_point
 from garcon.controller.chats.state import State, answer_to, duplicate_of, settle_empty
 from garcon.controller.handlers import Call
 from garcon.errors import GarconError, validation
@@ -91,7 +93,7 @@ class Forks:
         source = state.registry.get(source_id)
         if state.registry.find(chat_id) is not None:
             raise conflict("The chat that is to be made exists already.")
-        await self._must_have_agent(source)
+        entry = await self._agent_of(source)
         point = end_of(source)
         if body.up_to_ordinal is not None:
             if body.transcript_view_id != source.transcript.view_id:
@@ -105,7 +107,8 @@ class Forks:
             if body.up_to_ordinal > point.through:
                 raise GarconError("TRANSCRIPT_UNAVAILABLE", "The chat has no such row.", status=422)
             point = Point(body.up_to_ordinal, is_end=body.up_to_ordinal == point.through)
-        copy = await fork(state, source, chat_id, point)
+        native = await native_point(source, point, entry, body.allow_handoff_fork)
+        copy = await fork(state, source, chat_id, point, native=native)
         try:
             await copy.finish()
         except BaseException:
@@ -113,14 +116,17 @@ class Forks:
             raise
         return ForkMade(chat=state.entry(copy.chat))
 
-    async def _must_have_agent(self, source: Chat) -> None:
-        """An agent that is gone cannot go on with a fork; one that is away can, later."""
+    async def _agent_of(self, source: Chat) -> AgentEntry | None:
+        """An agent that is gone cannot go on with a fork; one that is away can, later, but forks
+        nothing now.
+        """
         record = source.record
         try:
-            await owner_entry(self._state, record.executor_id, record.agent_id)
+            return await owner_entry(self._state, record.executor_id, record.agent_id)
         except GarconError as error:
             if error.code != "EXECUTOR_UNAVAILABLE":
                 raise
+        return None
 
     # With a turn
 
@@ -136,9 +142,10 @@ class Forks:
         )
 
         async def make(source: Chat) -> Copy:
-            return await fork(
-                self._state, source, wish.chat_id, end_of(source), made_by=wish.made_by
-            )
+            point = end_of(source)
+            entry = await self._agent_of(source)
+            native = await native_point(source, point, entry, body.allow_handoff_fork)
+            return await fork(self._state, source, wish.chat_id, point, wish.made_by, native)
 
         return await self._made(wish, make)
 

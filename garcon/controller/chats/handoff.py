@@ -105,6 +105,7 @@ async def new_owner(state: State, chat: Chat, handoff: Handoff) -> dict[str, Any
         "agent_id": target.agent_id,
         "agent_ownership_epoch": str(uuid4()),
         "agent_session_id": None,
+        "fork_from": None,
         "agent_settings": settings,
         "project_path": path,
         "project_key": key,

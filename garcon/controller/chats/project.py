@@ -88,7 +88,7 @@ class Projects:
         elif not entry.needs_history:
             # Agents find a session by its directory: the next turn begins another one, and is told
             # what was said so far.
-            moved["agent_session_id"] = None
+            moved |= {"agent_session_id": None, "fork_from": None}
         before = chat.record
         await chat.change(state.store, **moved)
         state.publish(

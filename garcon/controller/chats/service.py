@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from twisted.internet.defer import Deferred, DeferredList, TimeoutError
 from twisted.internet.interfaces import IReactorThreads, IReactorTime
@@ -175,6 +175,10 @@ class Chats:
         """Return how many chats are in each phase of a turn."""
         phases = (self._state.phase(chat) for chat in self._state.registry.all())
         return Counter(phase for phase in phases if phase is not None)
+
+    def unknown_events(self) -> Mapping[str, float]:
+        """Return how often each agent said what this version does not know."""
+        return self._state.unknown.counts()
 
     def use_preambles(self, preambles: KeepsPreambles) -> None:
         """Ask `preambles` what agents are told ahead of a chat's first input."""

@@ -22,6 +22,7 @@ from garcon.contract.events import (
 )
 from garcon.contract.queues import ExecutionControl
 from garcon.contract.routes import TURN_RECEIPT
+from garcon.contract.runs import ForkPoint
 from garcon.controller.chats.agents import Agents
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.lanes import Lanes
@@ -31,6 +32,7 @@ from garcon.controller.chats.preambles import KeepsPreambles, NoPreambles
 from garcon.controller.chats.queue import Queue
 from garcon.controller.chats.receipts import Receipts
 from garcon.controller.chats.registry import Registry, list_entry, title
+from garcon.controller.chats.unknown import UnknownEvents
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.transcripts.batches import batches
@@ -60,6 +62,7 @@ class State:
     ledger: Ledger = field(factory=Ledger)
     receipts: Receipts = field(factory=Receipts)
     preambles: KeepsPreambles = field(factory=NoPreambles)
+    unknown: UnknownEvents = field(factory=UnknownEvents)
     started: list[Callable[[ChatRecord], None]] = field(factory=list)
     """Who follows the starts of chats; they must neither raise nor block."""
     is_shutting_down: bool = False
@@ -94,6 +97,21 @@ class State:
         except GarconError:
             return False
         return INativeHistory.providedBy(runtime) and runtime.keeps_history(agent_id)
+
+    def fork_point(self, record: ChatRecord) -> ForkPoint | None:
+        """Return where a chat's first session is to be forked.  A session that is forked as a whole
+        has to be as it was: nothing may have been added to its chat since.
+        """
+        if record.fork_from is None or record.agent_session_id is not None:
+            return None
+        point = record.fork_from.point
+        if point.anchor is not None:
+            return point
+        parent = self.registry.find(record.parent_chat_id or "")
+        if parent is None or parent.turn is not None:
+            return None
+        now = (parent.transcript.view_id, parent.transcript.last_ordinal)
+        return point if now == (record.parent_view_id, record.parent_ordinal) else None
 
     def entry(self, chat: Chat) -> ChatListEntry:
         """Return what the chat list shows of a chat now."""

@@ -8,8 +8,9 @@ a stop (whose success drops them, and whose failure lets them go).
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -17,7 +18,7 @@ from twisted.logger import Logger
 from zope.interface import implementer
 
 from garcon.contract.events import RunFailed, RunFinished, SessionCreated
-from garcon.contract.messages import AssistantMessage, ProviderRow
+from garcon.contract.messages import AssistantMessage
 from garcon.contract.runs import (
     Launch,
     PermissionAutoResolved,
@@ -28,6 +29,7 @@ from garcon.contract.runs import (
     RunEvent,
     RunFailure,
     SessionStarted,
+    UnknownEvent,
 )
 from garcon.controller.chats.agent_end import AgentEnd
 from garcon.controller.chats.chat import Chat
@@ -50,6 +52,8 @@ from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
 from garcon.store.records import Row
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+ANCHORS = 1_000
+"""Assistant messages of a turn, the last ones, after which its chat can be forked natively."""
 RELOAD_NOTICE = (
     "The connection to this chat's executor was lost, so what became of this turn is not known. "
     "Reload the chat from its native history to see what the agent did."
@@ -90,6 +94,8 @@ class Turn:
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
         self._end: tuple[Outcome, RunFailure | None] | None = None
+        self._agents_end: RunEnded | None = None
+        self._anchors: deque[str | None] = deque(maxlen=ANCHORS)
         self._agent_end = AgentEnd(state, chat, run_id)
         self._underway: list[SteeredInput] = []
         self._settlement: Waiters[None] = Waiters()
@@ -264,22 +270,26 @@ class Turn:
     def _take(self, event: RunEvent) -> None:
         match event:
             case RowProduced():
-                self._row(event.message)
+                self._row(event)
             case SessionStarted():
-                self._session(event.agent_session_id)
+                self._session(event)
             case PermissionRequested():
                 self._questions.asked(event)
             case PermissionWithdrawn():
                 self._questions.withdrawn(event.permission_occurrence_id)
             case PermissionAutoResolved():
                 self._questions.answered_itself(event)
+            case UnknownEvent():
+                self._unknown(event)
             case RunEnded():
                 self._run_ended(event)
         self._commits.go()
 
-    def _row(self, message: ProviderRow) -> None:
+    def _row(self, event: RowProduced) -> None:
+        message = event.message
         draft = rows.provider_row(message)
         if isinstance(message, AssistantMessage):
+            self._anchors.append(event.anchor)
             self._state.receipts.said(self._chat.id, self.run_id, message.content)
         touch = None
         if rows.is_conversation(message):
@@ -288,13 +298,16 @@ class Turn:
             touch = (at, first_line(text or "") or None)
         self._add(draft, touch=touch)
 
-    def _session(self, agent_session_id: str) -> None:
-        if agent_session_id == self._chat.record.agent_session_id:
+    def _session(self, event: SessionStarted) -> None:
+        agent_session_id, before = event.agent_session_id, self._chat.record
+        if agent_session_id == before.agent_session_id:
             return
-        is_first = self._chat.record.agent_session_id is None
+        is_first = before.agent_session_id is None
         # A fresh agent session also makes this turn's model the chat's own (chats.md 3.5).
-        selection = self._selection or {}
-        self._chat.set(agent_session_id=agent_session_id, **selection)
+        becomes: dict[str, Any] = dict(self._selection or {})
+        if event.is_fork and before.fork_from is not None:
+            becomes["inherited"] = before.fork_from.inherited
+        self._chat.set(agent_session_id=agent_session_id, fork_from=None, **becomes)
         self._commits.save_chat()
         created = SessionCreated(chat_id=self._chat.id) if is_first else None
         self._add(
@@ -302,7 +315,13 @@ class Turn:
             None if created is None else lambda _: self._state.publish(created),
         )
 
+    def _unknown(self, event: UnknownEvent) -> None:
+        self._state.unknown.seen(event)
+        if event.raw:
+            self._add(rows.unknown_event(self._state.now(), event))
+
     def _run_ended(self, event: RunEnded) -> None:
+        self._agents_end = event
         unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
         if self._kept is not None and event.outcome == "failed" and not unknown:
             # A stop is not a failure, whatever the agent makes of it.
@@ -325,7 +344,10 @@ class Turn:
         self._underway.clear()
         if error is not None and error.code == OUTCOME_UNKNOWN:
             self._add(rows.notice(at, RELOAD_NOTICE))
-        self._add(rows.run_ended(at, self.run_id, outcome, error), lambda _: self._settle())
+        # A list of nothing but None says nothing.
+        anchors = tuple(self._anchors) if any(self._anchors) else ()
+        ended = rows.run_ended(at, self.run_id, outcome, error, self._agents_end, anchors)
+        self._add(ended, lambda _: self._settle())
         self._commits.go()
 
     # Permissions

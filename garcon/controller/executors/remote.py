@@ -33,6 +33,7 @@ from garcon.contract.runs import (
     Launch,
     Launched,
     LaunchSettled,
+    NativeSession,
     PermissionResponse,
     ProjectInspection,
     RunEnded,
@@ -47,6 +48,8 @@ from garcon.contract.steering import (
     SteerOutcome,
 )
 from garcon.controller.executors.remote_files import RemoteFiles
+from garcon.controller.executors.remote_history import RemoteHistory
+from garcon.controller.executors.remote_leftovers import RemoteLeftovers
 from garcon.controller.executors.remote_run import (
     LOST,
     UNREADABLE,
@@ -63,16 +66,20 @@ from garcon.runtime.interfaces import (
     IExecutorRuntime,
     IFileHost,
     IFiles,
+    ILeftoverHost,
+    ILeftovers,
+    INativeHistory,
     IRunSink,
     ITerminalHost,
     ITerminals,
+    TakeRows,
 )
 
 ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
 """So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
-@implementer(IExecutorRuntime, IFileHost, ITerminalHost)
+@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeHistory)
 class RemoteRuntime:
     """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
@@ -92,6 +99,8 @@ class RemoteRuntime:
         self.files: IFiles = RemoteFiles(reactor, self._ask_for_files)
         self.remote_terminals = RemoteTerminals(reactor, link, settings.ack_batch)
         self.terminals: ITerminals = self.remote_terminals
+        self.leftovers: ILeftovers = RemoteLeftovers(self._ask)
+        self._history = RemoteHistory(tasks, self._ask)
         self._captured: ICapturedLink | None = None
         self._description: ExecutorDescription | None = None
         self._runs: dict[str, RemoteRun] = {}  # by binding
@@ -296,6 +305,14 @@ class RemoteRuntime:
             return Steered(outcome=outcome, text=error.text)
         return steered
 
+    def keeps_history(self, agent_id: str) -> bool:
+        """As the worker said when its session was installed."""
+        found = self._description
+        return found is not None and agent_id in found.history_agent_ids
+
+    def read_history(self, session: NativeSession, take: TakeRows) -> Deferred[None]:
+        return self._history.read(session, take)
+
     @returns_deferred
     async def running(self) -> tuple[str, ...]:
         sessions: rpc.RunningSessions = await self._read(rpc.RUNNING, rpc.Nothing())
@@ -426,6 +443,10 @@ class RemoteRuntime:
         """Ask what changes nothing: it waits for a session as long as whoever looks on would, and
         once it is sent it has all of its method's time, or what its caller gives it.
         """
+        return await self._call(method, request, interactive=True, deadline=method.deadline)
+
+    @returns_deferred
+    async def _ask(self, method: rpc.Method, request: Struct) -> Any:
         return await self._call(method, request, interactive=True, deadline=method.deadline)
 
     @returns_deferred

@@ -127,7 +127,9 @@ class Executors:
     def register(self, handlers: Handlers) -> None:
         """Serve the executor operations."""
         ExecutorOperations(self, self._random, self._new_id).register(handlers)
-        DiagnosticsOperation(self._reactor, self._known, self.may_manage).register(handlers)
+        DiagnosticsOperation(self._reactor, self._known, self.runtime, self.may_manage).register(
+            handlers
+        )
 
     def lane_resource(self) -> IResource:
         """Return what serves ``/executor/<uuid>``."""

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -26,7 +27,7 @@ from garcon.contract.messages import (
     UserMessage,
     UserMetadata,
 )
-from garcon.contract.runs import NativeRow, RunFailure
+from garcon.contract.runs import NativeRow, RunEnded, RunFailure, UnknownEvent, Usage
 from garcon.store.interfaces import Damaged
 from garcon.store.records import Row, RowKind
 
@@ -35,6 +36,7 @@ _decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
 ERROR = b'{"type":"error"'
 _ASSISTANT = b'{"type":"assistant-message"'
 """How every error row's JSON begins: msgspec writes the tag first."""
+_HIDDEN: frozenset[RowKind] = frozenset({"session", "run-ended", "unknown-event"})
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
@@ -95,12 +97,20 @@ class Session(Struct, frozen=True, rename="camel"):
     agent_session_id: str
 
 
-class RunEnd(Struct, frozen=True, rename="camel", kw_only=True):
-    """A hidden row: the turn is over."""
+class RunEnd(Struct, frozen=True, rename="camel", kw_only=True, omit_defaults=True):
+    """A hidden row: the turn is over.
+
+    `anchors` name points in the agent's session: those after the last of the turn's assistant
+    messages, in order, and None for one that has none.  `anchor` is the one after the turn.
+    """
 
     turn_id: str
     outcome: Outcome
     error: RunFailure | None = None
+    agent_version: str | None = None
+    anchors: Sequence[str | None] = ()
+    anchor: str | None = None
+    usage: Usage | None = None
 
 
 def user_input(
@@ -153,8 +163,30 @@ def session(at: str, agent_session_id: str) -> Draft:
     return Draft("session", at, _encode(Session(agent_session_id)))
 
 
-def run_ended(at: str, turn_id: str, outcome: Outcome, error: RunFailure | None) -> Draft:
-    return Draft("run-ended", at, _encode(RunEnd(turn_id=turn_id, outcome=outcome, error=error)))
+def run_ended(
+    at: str,
+    turn_id: str,
+    outcome: Outcome,
+    error: RunFailure | None,
+    event: RunEnded | None = None,
+    anchors: Sequence[str | None] = (),
+) -> Draft:
+    """Return the row of a turn's end; what the agent says of it comes from its own `event`."""
+    end = RunEnd(
+        turn_id=turn_id,
+        outcome=outcome,
+        error=error,
+        agent_version=None if event is None else event.agent_version,
+        anchors=anchors,
+        anchor=None if event is None else event.anchor,
+        usage=None if event is None else event.usage,
+    )
+    return Draft("run-ended", at, _encode(end))
+
+
+def unknown_event(at: str, event: UnknownEvent) -> Draft:
+    """Return the hidden row of what an agent said that we do not know, as it came."""
+    return Draft("unknown-event", at, _encode(event))
 
 
 def agent_switch(message: AgentSwitch) -> Draft:
@@ -215,7 +247,7 @@ def displayed(view_id: str, row: Row) -> ShownRow | None:
     Only what asks to be shown in a way nobody knows is made anew, as an expanded notice; where that
     cannot be done it is `Damaged`.
     """
-    if row.kind in ("session", "run-ended"):
+    if row.kind in _HIDDEN:
         return None
     payload = row.payload
     if row.kind == "user-input" and _PRESENTATION in payload:
@@ -244,9 +276,32 @@ def _legible_chat_row(view_id: str, row: Row) -> bytes:
 
 def ended_turn(row: Row) -> str | None:
     """Return the turn that a row ends."""
+    end = run_end(row)
+    return None if end is None else end.turn_id
+
+
+def run_end(row: Row) -> RunEnd | None:
+    """Return what a row says of the end of a turn, None for any other."""
     if row.kind != "run-ended":
         return None
-    return msgspec.json.decode(row.payload, type=RunEnd).turn_id
+    return msgspec.json.decode(row.payload, type=RunEnd)
+
+
+def session_of(row: Row) -> str | None:
+    """Return the agent's session that a row begins."""
+    if row.kind != "session":
+        return None
+    return msgspec.json.decode(row.payload, type=Session).agent_session_id
+
+
+def is_said(row: Row) -> bool:
+    """Whether a row is something that the agent said or did."""
+    return row.kind == "provider-row" and not row.payload.startswith(ERROR)
+
+
+def is_assistants(row: Row) -> bool:
+    """Whether a row is an assistant's message."""
+    return row.kind == "provider-row" and row.payload.startswith(_ASSISTANT)
 
 
 def input_of(view_id: str, row: Row) -> Input:

@@ -21,10 +21,14 @@ from garcon.contract.catalogs import (
     Model,
 )
 from garcon.contract.runs import Launch
+from garcon.deferreds import returns_deferred
 from garcon.runtime.agents.acp_protocol import AcpConversation
 from garcon.runtime.agents.conversation import Invocation
+from garcon.runtime.agents.endpoint_variables import EndpointVariables
+from garcon.runtime.agents.endpoints import endpoint_of, model_of
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.interfaces import IAgent, IAgentSession
+from garcon.runtime.interfaces import IAgent, IAgentSession, ICredentials
 
 
 @frozen(kw_only=True)
@@ -32,7 +36,8 @@ class AcpManifest:
     """How one such agent is started and shown.
 
     `modes` maps our permission modes to the agent's own, for the modes it lists; the others are
-    ours on top of its asking mode.  `environment` is added to the child's.
+    ours on top of its asking mode.  `environment` is added to the child's, and what `endpoint`
+    makes of a profile's endpoint, for agents that can use one.
     """
 
     id: str
@@ -42,6 +47,7 @@ class AcpManifest:
     description: str = ""
     environment: Mapping[str, str] = Factory(dict)
     modes: Mapping[str, str] = Factory(dict)
+    endpoint: EndpointVariables | None = None
     supports_images: bool = False
     supports_steering: bool = False
 
@@ -50,8 +56,15 @@ class AcpManifest:
 class AcpAgent:
     """One agent of this protocol on this machine; found or not by its program."""
 
-    def __init__(self, reactor: Any, manifest: AcpManifest, path: str) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        manifest: AcpManifest,
+        path: str,
+        credentials: ICredentials | None = None,
+    ) -> None:
         self._reactor = reactor
+        self._credentials = credentials
         self._manifest = manifest
         self._path = path
         self.id = manifest.id
@@ -69,6 +82,7 @@ class AcpAgent:
                 supports_images=manifest.supports_images,
                 supports_steering=manifest.supports_steering,
                 supports_update_project_path=False,
+                supported_protocols=list(manifest.endpoint.protocols) if manifest.endpoint else [],
                 supported_permission_modes=list(PERMISSION_MODES),
                 supported_thinking_modes=list(THINKING_MODES),
                 default_settings=AgentSettings(owner_id=manifest.id, schema_version=1, values={}),
@@ -81,13 +95,26 @@ class AcpAgent:
         """Make a session for a chat; nothing is started before `run`."""
         manifest = self._manifest
 
-        def invoke(launch: Launch, resume: str | None) -> Invocation:
-            return Invocation(manifest.command, dict(manifest.environment), key=launch.project_path)
-
         def converse(launch: Launch, resume: str | None) -> AcpConversation:
             return AcpConversation(launch.project_path, resume, manifest.modes)
 
-        return AgentSession(self._reactor, environment, "TERM", invoke, converse)
+        return AgentSession(self._reactor, environment, "TERM", self._invoke, converse)
+
+    @returns_deferred
+    async def _invoke(self, launch: Launch, resume: str | None) -> Invocation:
+        manifest = self._manifest
+        variables = dict(manifest.environment)
+        endpoint = await endpoint_of(launch, self._credentials) if manifest.endpoint else None
+        if endpoint is None or manifest.endpoint is None:
+            return Invocation(manifest.command, variables, key=launch.project_path)
+        variables |= manifest.endpoint.filled(endpoint, model_of(launch))
+        return Invocation(
+            manifest.command,
+            variables,
+            # The model may stand in the variables, and those cannot be changed later.
+            key=(launch.project_path, launch.model_endpoint_id, endpoint.revision, launch.model),
+            secrets=Secrets.of(endpoint),
+        )
 
 
 def scripted_manifest(python: str, environment: Mapping[str, str]) -> AcpManifest:

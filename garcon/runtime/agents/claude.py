@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
@@ -19,26 +22,31 @@ from garcon.contract.catalogs import (
     AgentSettings,
     Generation,
     Model,
-    ThinkingMode,
 )
-from garcon.contract.runs import Launch
-from garcon.runtime.agents import claude_auth
-from garcon.runtime.agents.claude_protocol import MODES, ClaudeConversation
+from garcon.contract.providers import ResolvedEndpoint
+from garcon.contract.runs import Launch, NativeSession
+from garcon.deferreds import returns_deferred
+from garcon.runtime.agents import claude_auth, claude_history
+from garcon.runtime.agents.claude_protocol import ClaudeConversation
+from garcon.runtime.agents.claude_settings import Settings
 from garcon.runtime.agents.conversation import Invocation
+from garcon.runtime.agents.endpoints import endpoint_of, model_of
+from garcon.runtime.agents.native_history import hand_over
 from garcon.runtime.agents.question import ask_program
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.interfaces import IAgent, IAgentAuth, IAgentSession
+from garcon.runtime.interfaces import (
+    IAgent,
+    IAgentAuth,
+    IAgentHistory,
+    IAgentSession,
+    ICredentials,
+    TakeRows,
+)
+
+T = TypeVar("T")
 
 MODELS = (("opus", "Opus"), ("sonnet", "Sonnet"), ("haiku", "Haiku"), ("fable", "Fable"))
-EFFORTS: dict[ThinkingMode, str | None] = {
-    "none": None,
-    "low": "low",
-    "medium": "medium",
-    "high": "high",
-    "xhigh": "xhigh",
-    "max": "max",
-    "ultra": "max",
-}
 THINKING_SETTING = {
     "key": "claudeThinkingMode",
     "label": "Thinking",
@@ -54,6 +62,23 @@ PATIENCE = 3.0
 """How long its answer to the handshake is waited for.  What is sent then is read all the same: by
 one that is slow, and by a program in its place that has no handshake.
 """
+LOOK_AGAIN, LOOKS = 0.3, 10
+"""How long, and how often, it is waited for a session's file that may still be written to."""
+NO_KEY = "none"
+"""What an endpoint without a key gets: the agent sends nothing without one."""
+_ACCOUNTS = (
+    "ANTHROPIC_AUTH_TOKEN",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CODE_USE_FOUNDRY",
+)
+_OTHER_MODELS = (
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+)
 _FLAGS = (
     "--print",
     *("--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
@@ -61,7 +86,7 @@ _FLAGS = (
 )
 
 
-@implementer(IAgent, IAgentAuth)
+@implementer(IAgent, IAgentAuth, IAgentHistory)
 class ClaudeAgent:
     """Found by ``CLAUDE_BINARY``, else as ``claude`` on the path; absent from the catalog where
     there is none.
@@ -69,8 +94,14 @@ class ClaudeAgent:
 
     id = "claude"
 
-    def __init__(self, reactor: Any, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        environment: Mapping[str, str],
+        credentials: ICredentials | None = None,
+    ) -> None:
         self._reactor = reactor
+        self._credentials = credentials
         self._program = environment.get("CLAUDE_BINARY") or "claude"
         self._path = environment.get("PATH", os.defpath)
 
@@ -83,8 +114,12 @@ class ClaudeAgent:
                 id=self.id,
                 label="Claude",
                 description="Claude Code by Anthropic",
+                supports_compact=True,
+                supports_steering=True,
+                native_fork="message",
                 supports_images=True,
                 supports_update_project_path=True,
+                accepts_api_provider_endpoints=self._credentials is not None,
                 supported_protocols=["anthropic-messages"],
                 supported_permission_modes=list(PERMISSION_MODES),
                 supported_thinking_modes=list(THINKING_MODES),
@@ -106,35 +141,119 @@ class ClaudeAgent:
         d = ask_program(self._reactor, command, environment, claude_auth.TIME)
         return d.addCallback(claude_auth.read_status)
 
+    def read_history(
+        self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> Deferred[None]:
+        """Read a session's file, piece by piece, once it is at rest: what was said a moment ago is
+        written a little later.
+        """
+        return Deferred.fromCoroutine(self._read(session, environment, take))
+
+    async def _read(
+        self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> None:
+        for _ in range(LOOKS):
+            await self._a_moment()
+            changed = await self._in_thread(claude_history.changed, session, environment)
+            if abs(time.time() - changed) > LOOK_AGAIN:
+                break
+        await hand_over(self._reactor, lambda: claude_history.pieces(session, environment), take)
+
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
+        forking: list[bool] = []
 
-        def invoke(launch: Launch, resume: str | None) -> Invocation:
-            return invocation(self._program, launch, resume)
+        @returns_deferred
+        async def invoke(launch: Launch, resume: str | None) -> Invocation:
+            endpoint = await endpoint_of(launch, self._credentials)
+            # A fork that cannot be made is a session of its own, which is told what was said.
+            forks = resume is None and await self._can_fork(launch, environment)
+            forking[:] = [forks]
+            return invocation(self._program, launch, resume, endpoint, forks=forks)
 
         def converse(launch: Launch, resume: str | None) -> ClaudeConversation:
-            return ClaudeConversation()
+            return ClaudeConversation(forks=forking[0])
 
         # SIGINT ends it together with the command it runs; SIGTERM would leave that behind.
         return AgentSession(self._reactor, environment, "INT", invoke, converse, PATIENCE)
 
+    async def _can_fork(self, launch: Launch, environment: Mapping[str, str]) -> bool:
+        point = launch.fork_from
+        if point is None:
+            return False
+        for _ in range(LOOKS):
+            found = await self._in_thread(
+                claude_history.can_fork, point, launch.project_path, environment
+            )
+            if found != "not yet":
+                return found == "yes"
+            await self._a_moment()
+        return False
 
-def invocation(program: str, launch: Launch, resume: str | None) -> Invocation:
+    def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
+        d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
+        return d
+
+    def _a_moment(self) -> Deferred[None]:
+        moment: Deferred[None] = deferLater(self._reactor, LOOK_AGAIN, lambda: None)
+        return moment
+
+
+def invocation(
+    program: str,
+    launch: Launch,
+    resume: str | None,
+    endpoint: ResolvedEndpoint | None = None,
+    *,
+    forks: bool = False,
+) -> Invocation:
     """Return the command line of a turn.  A session's id is ours to choose; one that exists is
-    resumed.
+    resumed, or forked where that is asked for and can be done.
     """
-    options = ["--model", launch.model] if launch.model else []
-    options += ["--permission-mode", MODES[launch.permission_mode]]
-    if effort := EFFORTS[launch.thinking_mode]:
-        options += ["--effort", effort]
+    settings = Settings.of(launch)
+    options = ["--model", settings.model] if settings.model else []
+    options += ["--permission-mode", settings.mode]
+    if settings.effort:
+        options += ["--effort", settings.effort]
+    thinking: list[str] = []
     match launch.agent_settings.values.get("claudeThinkingMode"):
         case "on":
-            options += ["--settings", '{"alwaysThinkingEnabled": true}']
+            thinking = ["--settings", '{"alwaysThinkingEnabled": true}']
         case "off":
-            options += ["--settings", '{"alwaysThinkingEnabled": false}']
-    session = ["--resume", resume] if resume else ["--session-id", str(uuid4())]
+            thinking = ["--settings", '{"alwaysThinkingEnabled": false}']
+    point = launch.fork_from
+    if resume:
+        session = ["--resume", resume]
+    elif forks and point is not None:
+        session = ["--resume", point.agent_session_id, "--fork-session"]
+        session += ["--session-id", str(uuid4())]
+        session += ["--resume-session-at", point.anchor] if point.anchor else []
+    else:
+        session = ["--session-id", str(uuid4())]
+    # It can be told to bypass permissions only if it was started so, and not how to think.
+    may_bypass = launch.permission_mode == "bypassPermissions"
     return Invocation(
-        command=[program, *_FLAGS, *options, *session],
-        environment={"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"},
-        key=(launch.project_path, *options),
+        command=[program, *_FLAGS, *options, *thinking, *session],
+        environment={
+            "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+            **(_reaching(endpoint, model_of(launch)) if endpoint is not None else {}),
+        },
+        key=(launch.project_path, *thinking, may_bypass, endpoint, endpoint and settings.model),
+        secrets=Secrets.of(endpoint),
+        settings=(settings.model, settings.effort, settings.mode),
     )
+
+
+def _reaching(endpoint: ResolvedEndpoint, model: str) -> dict[str, str]:
+    """Return the variables by which the models of an endpoint are reached, and no others: those of
+    an account that the user has are emptied.  Its own side requests go to the same model, as the
+    endpoint need not have the small one that they are for.
+    """
+    headers = "\n".join(f"{name}: {value}" for name, value in endpoint.headers.items())
+    return {
+        "ANTHROPIC_BASE_URL": endpoint.base_url.rstrip("/").removesuffix("/v1"),
+        "ANTHROPIC_API_KEY": endpoint.api_key or NO_KEY,
+        "ANTHROPIC_CUSTOM_HEADERS": headers,
+        **dict.fromkeys(_ACCOUNTS, ""),
+        **dict.fromkeys(_OTHER_MODELS, model),
+    }

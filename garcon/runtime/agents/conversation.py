@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import Factory, field, frozen
 
 from garcon.contract.runs import Launch, PermissionResponse, RunEvent
 from garcon.contract.steering import Steer, SteerCapture, Steered
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.stamps import Stamp
 
 
@@ -30,7 +31,11 @@ class Emit:
 
 @frozen
 class Ready:
-    """The agent's session is open; a turn can begin."""
+    """The agent's session is open; a turn can begin.  `adapts`: it can be told of other settings
+    (`Invocation.settings`) while it runs.
+    """
+
+    adapts: bool = False
 
 
 @frozen
@@ -48,7 +53,22 @@ class SteerSettled:
     steered: Steered
 
 
-Output = Send | Emit | Ready | Refused | SteerSettled
+@frozen
+class Version:
+    """What the agent calls its own release."""
+
+    text: str
+
+
+@frozen
+class Unknown:
+    """Something that we do not know: `kind` names it, `message` is all of it (`unknown.py`)."""
+
+    kind: str
+    message: Any
+
+
+Output = Send | Emit | Ready | Refused | SteerSettled | Version | Unknown
 
 
 class Conversation(Protocol):
@@ -81,10 +101,14 @@ class Conversation(Protocol):
 
 @frozen
 class Invocation:
-    """How a process is started for a launch, and for which later launches it can be kept (`key`
-    equal).
+    """How a process is started for a launch, and for which later launches it can be kept: where
+    `key` is equal, and `settings` as well, unless it can be told of others while it runs.
+
+    `secrets` are in its environment, and taken out of all that it says.
     """
 
     command: Sequence[str]
-    environment: dict[str, str]
+    environment: dict[str, str] = field(repr=False)
     key: object
+    secrets: Secrets = Factory(Secrets)
+    settings: object = None

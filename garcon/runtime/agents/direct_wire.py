@@ -6,12 +6,10 @@ own end: there is no part of a reply.
 
 from __future__ import annotations
 
-import html
 import json
 from collections.abc import Sequence
 from io import StringIO
 from typing import Any, Protocol, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from attrs import define, field, frozen
@@ -24,6 +22,7 @@ from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.version import VERSION
 from garcon.runtime.agents.direct_events import ServerEvent
 from garcon.runtime.agents.direct_messages import Message
+from garcon.runtime.agents.scrubbing import Secrets
 
 T = TypeVar("T")
 
@@ -203,10 +202,7 @@ def shown(text: str, endpoint: ResolvedEndpoint) -> str:
     """Return a provider's words as they may be shown: without the secrets it was sent, which some
     repeat, in whatever form, and cut only then, so that no part of one is left at the end.
     """
-    for secret in (endpoint.api_key, *endpoint.headers.values()):
-        if secret and len(secret) >= 4:
-            for form in (secret, json.dumps(secret)[1:-1], html.escape(secret), quote(secret, "")):
-                text = text.replace(form, "[secret]")
+    text = Secrets.of(endpoint).out_of(text)
     return text if len(text) <= _ERROR_CHARACTERS else text[:_ERROR_CHARACTERS] + "…"
 
 

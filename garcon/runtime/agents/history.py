@@ -32,3 +32,8 @@ def preface(launch: Launch) -> str | None:
         left -= len(text)
         said.append(text)
     return "\n\n".join((_HEAD, *reversed(said)))
+
+
+def is_preface(text: str) -> bool:
+    """Whether a text is what was said ahead of a prompt so."""
+    return text.startswith(_HEAD)

@@ -12,22 +12,36 @@ from msgspec import DecodeError
 from msgspec import json as fast_json
 
 
+class LineTooLong(Exception):
+    """A line is longer than any may be."""
+
+
 @define
 class Lines:
     """Join what a pipe delivers into whole lines.  Long lines cost one copy, however many pieces
     they come in.
     """
 
+    most: int
+    """Bytes of one line."""
     _pieces: list[bytes] = field(factory=list)
+    _size: int = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next piece and return the lines that are complete now, without line ends."""
+        """Take the next piece and return the lines that are complete now, without line ends.
+
+        After a `LineTooLong` nothing more can be taken.
+        """
         head, *rest = data.split(b"\n")
+        self._size += len(head)
+        if self._size > self.most or any(len(line) > self.most for line in rest):
+            raise LineTooLong
         self._pieces.append(head)
         if not rest:
             return []
         first = b"".join(self._pieces)
         self._pieces = [rest.pop()]
+        self._size = len(self._pieces[0])
         return [first, *rest]
 
     def rest(self) -> bytes:
@@ -47,7 +61,7 @@ def decode(line: bytes) -> dict[str, Any] | None:
         value = fast_json.decode(line)
     except (DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            value = _storable(json.loads(line.decode("utf-8", "replace")))
+            value = storable(json.loads(line.decode("utf-8", "replace")))
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
@@ -58,11 +72,12 @@ def encode(message: dict[str, Any]) -> bytes:
     return fast_json.encode(message) + b"\n"
 
 
-def _storable(value: Any) -> Any:
+def storable(value: Any) -> Any:
+    """Return a value with replacement characters for unpaired surrogates."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_storable(item) for item in value]
+        return [storable(item) for item in value]
     if isinstance(value, dict):
-        return {_storable(key): _storable(item) for key, item in value.items()}
+        return {storable(key): storable(item) for key, item in value.items()}
     return value

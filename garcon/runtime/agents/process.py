@@ -14,7 +14,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
-from uuid import uuid4
 
 from attrs import frozen
 from twisted.internet.defer import CancelledError, Deferred
@@ -30,11 +29,22 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
+from garcon.runtime import marks
 from garcon.runtime.agents import tree
-from garcon.runtime.agents.lines import Lines, decode, encode
-from garcon.runtime.environment import AGENT_TREE
+from garcon.runtime.agents.descendants import Descendants
+from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
+from garcon.runtime.agents.long_lines import decode_in_steps
+from garcon.runtime.cgroups import Cgroup
+from garcon.runtime.session_limits import (
+    SessionLimits,
+    line_too_long,
+    too_many_processes,
+    too_much_memory,
+    too_much_output,
+)
 
 T = TypeVar("T")
 
@@ -45,7 +55,6 @@ OUTPUT_GRACE = 1.0
 for ever.
 """
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
-KILL_POLL = 0.02
 
 # The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
 # that.
@@ -55,10 +64,13 @@ os.setsid()
 if sys.argv[1] == 'plain':
     os.environ.pop('LC_CTYPE', None)
 try:
-    os.chdir(sys.argv[2])
-    os.execv(sys.argv[3], sys.argv[3:])
+    if sys.argv[2]:
+        with open(sys.argv[2], 'w') as group:
+            group.write('0')
+    os.chdir(sys.argv[3])
+    os.execv(sys.argv[4], sys.argv[4:])
 except OSError as error:
-    sys.exit(f'{sys.argv[3]}: {error}')
+    sys.exit(f'{sys.argv[4]}: {error}')
 """
 
 
@@ -85,12 +97,19 @@ class AgentProcess(ProcessProtocol):
         reactor: Any,
         received: Callable[[dict[str, Any]], None],
         ended: Callable[[Exit], None],
+        exceeded: Callable[[RunFailure], None] = lambda _: None,
+        limits: SessionLimits | None = None,
     ) -> None:
         self._reactor = reactor
+        self._exceeded = exceeded
+        self._limits = limits or SessionLimits()
+        self._output = 0
+        self._has_exceeded = False
+        self._group: Cgroup | None = None
         self._clock = cast(IReactorTime, reactor)
         self._received = received
         self._ended = ended
-        self._lines = Lines()
+        self._lines = Lines(self._limits.line)
         self._waiting: deque[bytes] = deque()
         self._decoding = False
         self._paused = False
@@ -102,9 +121,9 @@ class AgentProcess(ProcessProtocol):
         self._exit_waiters: Waiters[None] = Waiters()
         self._stderr: deque[bytes] = deque()
         self._stderr_size = 0
-        self._mark = uuid4().hex
+        self._mark = b""
         self._pid = 0
-        self._descendants: set[tree.Process] = set()
+        self._descendants: Descendants | None = None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
         """Begin the process, or raise `GarconError` when its program cannot be found."""
@@ -115,12 +134,27 @@ class AgentProcess(ProcessProtocol):
             sys.executable,
             *("-I", "-S", "-c", _WRAPPER),
             "given" if "LC_CTYPE" in environment else "plain",
+            self._join_group(),
             directory,
             os.path.abspath(program),
             *command[1:],
         ]
-        variables = {**environment, AGENT_TREE: self._mark}
+        variables = marks.branch(environment)
+        self._mark = marks.variable(variables)
         cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
+
+    def turn_begins(self) -> None:
+        """What is written from now on counts for another turn."""
+        self._output = 0
+
+    def passed_limit(self) -> RunFailure | None:
+        """Return what the kernel has ended it for, if it has."""
+        match None if self._group is None else self._group.passed():
+            case "memory":
+                return too_much_memory()
+            case "processes":
+                return too_many_processes()
+        return None
 
     @property
     def is_running(self) -> bool:
@@ -131,6 +165,11 @@ class AgentProcess(ProcessProtocol):
     def pid(self) -> int:
         """The process id, also after the end."""
         return self._pid
+
+    @property
+    def descendants(self) -> frozenset[tree.Process]:
+        """What it is known to have started, as far as that has not been seen to end."""
+        return frozenset() if self._descendants is None else self._descendants.known
 
     def stderr_tail(self) -> str:
         """Return the end of what the agent wrote to standard error, for a person to read."""
@@ -148,19 +187,29 @@ class AgentProcess(ProcessProtocol):
         It is asked by the end of its input, then by a signal, and then not asked.  `at_once` skips
         the asking.
         """
-        await self._record()
+        descendants = self._descendants
+        if descendants is None:
+            return  # it was never started
+        await descendants.record()
         if not at_once:
             if self._exited is None and self.transport is not None:
                 self.transport.closeStdin()
                 await self._wait_for_exit(STDIN_WAIT)
             if self._exited is None:
-                await self._record()
+                await descendants.record()
                 self._signal(polite)
                 await self._wait_for_exit(SIGNAL_WAIT)
         self._signal("KILL")
         await self._wait_for_exit(KILL_WAIT)
-        await self._kill_descendants()
+        if self._group is not None:
+            self._group.kill()
+        await descendants.kill()
+        # What is still to be decoded is nobody's any more.
+        self._waiting.clear()
+        self._decoding = False
         self._report()
+        if self._group is not None:
+            self._group.remove()
 
     def hurry(self) -> None:
         """Cut the asking short for an `end` that goes on."""
@@ -171,9 +220,21 @@ class AgentProcess(ProcessProtocol):
     def connectionMade(self) -> None:
         assert self.transport is not None
         self._pid = cast(int, self.transport.pid)
+        self._descendants = Descendants(self._reactor, self._pid, self._mark)
 
     def outReceived(self, data: bytes) -> None:
-        self._waiting.extend(self._lines.feed(data))
+        if self._has_exceeded:
+            return
+        self._output += len(data)
+        limit = self._limits.output
+        if limit is not None and self._output > limit:
+            self._exceed(too_much_output(limit))
+            return
+        try:
+            self._waiting.extend(self._lines.feed(data))
+        except LineTooLong:
+            self._exceed(line_too_long(self._limits.line))
+            return
         self._drain()
 
     def errReceived(self, data: bytes) -> None:
@@ -184,13 +245,15 @@ class AgentProcess(ProcessProtocol):
 
     def childConnectionLost(self, childFD: int) -> None:
         self._open_pipes.discard(childFD)
-        if childFD == 1 and (rest := self._lines.rest()):
+        if childFD == 1 and not self._has_exceeded and (rest := self._lines.rest()):
             self._waiting.append(rest)
         self._drain()
 
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
+        if self._descendants is not None:
+            self._descendants.parent_gone()
         self._exit_waiters.fire(None)
         if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
@@ -217,6 +280,8 @@ class AgentProcess(ProcessProtocol):
             cast(IPushProducer, self.transport).pauseProducing()
 
         def decoded(message: Any) -> None:
+            if self._reported:
+                return  # its owner has ended it meanwhile
             self._decoding = False
             self._deliver(None if isinstance(message, Failure) else message, len(line))
             self._drain()
@@ -227,8 +292,8 @@ class AgentProcess(ProcessProtocol):
                 self._is_late = False
                 self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
-        # Not cancelled by anyone: it ends by itself, and a delivery after the end is dropped.
-        self._in_thread(decode, line).addBoth(decoded)
+        # Not cancelled by anyone: it ends by itself.
+        self._in_thread(decode_in_steps, line).addBoth(decoded)
 
     def _deliver(self, message: dict[str, Any] | None, size: int) -> None:
         if message is None:
@@ -255,6 +320,24 @@ class AgentProcess(ProcessProtocol):
         d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
         return d
 
+    # -- limits
+
+    def _join_group(self) -> str:
+        """Return the file by which the child joins a group of its own, empty where it has none."""
+        groups = self._limits.groups
+        if groups is None:
+            return ""
+        try:
+            self._group = groups.make()
+        except OSError as error:
+            raise launch_failed(f"no control group could be made: {error.strerror}") from None
+        return self._group.processes
+
+    def _exceed(self, failure: RunFailure) -> None:
+        self._has_exceeded = True
+        self._lines = Lines(self._limits.line)
+        self._exceeded(failure)
+
     # -- ending
 
     def _signal(self, name: str) -> None:
@@ -278,29 +361,6 @@ class AgentProcess(ProcessProtocol):
             return
         if late.active():
             late.cancel()
-
-    async def _record(self) -> None:
-        if self._pid:
-            mark = f"{AGENT_TREE}={self._mark}".encode()
-            self._descendants |= await self._in_thread(tree.find, self._pid, mark)
-
-    async def _kill_descendants(self) -> None:
-        """Kill what is left, look again for what was started meanwhile, and wait until all of it is
-        gone.
-        """
-        deadline = self._clock.seconds() + KILL_WAIT
-        while True:
-            await self._record()
-            left = await self._in_thread(tree.kill, self._descendants)
-            if not left:
-                return
-            if self._clock.seconds() > deadline:
-                pids = sorted(process.pid for process in left)
-                self._log.warn("agent {pid} left processes {left}", pid=self._pid, left=pids)
-                return
-            d: Deferred[None] = Deferred()
-            self._clock.callLater(KILL_POLL, d.callback, None)
-            await d
 
 
 def launch_failed(text: str) -> GarconError:

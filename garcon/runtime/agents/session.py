@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -21,10 +22,12 @@ from garcon.contract.runs import (
     PermissionResponse,
     RunEnded,
     RunEvent,
+    RunFailure,
     SessionStarted,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Waiters, returns_deferred
+from garcon.errors import GarconError
 from garcon.runtime.agents.conversation import (
     Conversation,
     Emit,
@@ -34,25 +37,46 @@ from garcon.runtime.agents.conversation import (
     Refused,
     Send,
     SteerSettled,
+    Unknown,
+    Version,
 )
 from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
 from garcon.runtime.agents.stamps import stamp
-from garcon.runtime.interfaces import IAgentSession, IRunSink
+from garcon.runtime.agents.unknown import UnknownKinds
+from garcon.runtime.interfaces import IAgentSession, ILimitedSession, IRunSink
+from garcon.runtime.session_limits import SessionLimits
 
 INTERRUPT_WAIT = 2.0
+VERSION = 100
+"""Characters of what an agent calls its own release."""
 
 
 class Member:
     """One process with its conversation; replaced as a whole."""
 
-    def __init__(self, conversation: Conversation, key: object) -> None:
+    def __init__(self, conversation: Conversation, invocation: Invocation) -> None:
         self.conversation = conversation
-        self.key = key
+        self.key = invocation.key
+        self.settings = invocation.settings
+        self.adapts = False
+        self.secrets = invocation.secrets
+        self.version: str | None = None
+        self.unknown = UnknownKinds()
         self.ready = False
         self.refusal: str | None = None
+        self.failure: RunFailure | None = None
+        """The limit that it passed."""
         self.waiting: Waiters[None] = Waiters()
         self.process: AgentProcess
         self.ending: Ending | None = None
+
+    def suits(self, invocation: Invocation) -> bool:
+        """Whether it can go on with another turn, which it is told of."""
+        suits = self.adapts or self.settings == invocation.settings
+        if not (self.process.is_running and self.key == invocation.key and suits):
+            return False
+        self.settings = invocation.settings
+        return True
 
 
 class Ending:
@@ -75,9 +99,10 @@ class Ending:
         return self._waiters.wait()
 
 
-@implementer(IAgentSession)
+@implementer(IAgentSession, ILimitedSession)
 class AgentSession:
-    """One chat's agent: `invoke` says how to start a process, `converse` makes its conversation.
+    """One chat's agent: `invoke` says how to start a process, at once or when it has found out, and
+    `converse` makes its conversation.
 
     After `patience` seconds a process counts as ready that has not said so; None waits for ever.
     """
@@ -89,7 +114,7 @@ class AgentSession:
         reactor: Any,
         environment: Mapping[str, str],
         polite: Literal["INT", "TERM"],
-        invoke: Callable[[Launch, str | None], Invocation],
+        invoke: Callable[[Launch, str | None], Invocation | Deferred[Invocation]],
         converse: Callable[[Launch, str | None], Conversation],
         patience: float | None = None,
     ) -> None:
@@ -104,9 +129,16 @@ class AgentSession:
         self._endings: set[Ending] = set()
         self._sink: IRunSink | None = None
         self._speaker: Member | None = None
+        self._agent_id = ""
         self._agent_session_id: str | None = None
         self._turn_over: Waiters[None] = Waiters()
         self._steers: dict[str, Deferred[Steered]] = {}
+        self._limits = SessionLimits()
+        self._is_starting = self._is_closed = False
+
+    def limit(self, limits: SessionLimits) -> None:
+        """Hold what is started from now on to these."""
+        self._limits = limits
 
     @property
     def process_id(self) -> int | None:
@@ -115,17 +147,36 @@ class AgentSession:
 
     @returns_deferred
     async def run(self, launch: Launch, sink: IRunSink) -> None:
-        """Begin a turn.  A failure or a cancellation leaves no process behind."""
+        """Begin a turn.  A failure or a cancellation leaves no process behind, and a second call
+        while one goes on is refused.
+        """
+        if self._is_starting:
+            raise GarconError(
+                "SESSION_BUSY", "The agent is being started already.", status=409, retryable=True
+            )
+        self._is_starting = True
+        try:
+            await self._begin(launch, sink)
+        finally:
+            self._is_starting = False
+
+    async def _begin(self, launch: Launch, sink: IRunSink) -> None:
         resume = launch.agent_session_id or self._agent_session_id
         self._agent_session_id = resume
-        invocation = self._invoke(launch, resume)
+        self._agent_id = launch.agent_id
+        invoked = self._invoke(launch, resume)
+        invocation = await invoked if isinstance(invoked, Deferred) else invoked
         member = self._member
-        if member is not None and (member.key != invocation.key or not member.process.is_running):
+        if member is not None and not member.suits(invocation):
             await self._end(member, at_once=False).wait()
             member = None
+        if self._is_closed:
+            raise launch_failed("the session was closed before its turn began")
         if member is None:
             member = await self._start(launch, resume, invocation)
+        member.process.turn_begins()
         self._sink, self._speaker = sink, member
+        self._tell_unknown(member)
         self._take(member, member.conversation.prompt(launch, stamp()))
 
     @returns_deferred
@@ -181,7 +232,10 @@ class AgentSession:
 
     @returns_deferred
     async def close(self) -> None:
-        """Interrupt what runs, end the process and its descendants, and fire when they are gone."""
+        """Interrupt what runs, end the process and its descendants, and fire when they are gone.
+        What has not begun will not begin.
+        """
+        self._is_closed = True
         if self._sink is not None:
             await self.interrupt()
         if self._member is not None:
@@ -192,7 +246,7 @@ class AgentSession:
     # -- the process
 
     async def _start(self, launch: Launch, resume: str | None, invocation: Invocation) -> Member:
-        member = Member(self._converse(launch, resume), invocation.key)
+        member = Member(self._converse(launch, resume), invocation)
 
         def received(message: dict[str, Any]) -> None:
             try:
@@ -207,7 +261,11 @@ class AgentSession:
         def ended(exit: Exit) -> None:
             self._process_ended(member, exit)
 
-        member.process = AgentProcess(self._reactor, received, ended)
+        def exceeded(failure: RunFailure) -> None:
+            self._fail(member, failure)
+
+        limits = self._limits
+        member.process = AgentProcess(self._reactor, received, ended, exceeded, limits)
         member.process.start(
             invocation.command,
             {**self._environment, **invocation.environment},
@@ -220,7 +278,7 @@ class AgentSession:
             if not member.ready and member.refusal is None:
                 await self._readiness(member, waiting)
             if member.refusal is not None:
-                raise launch_failed(member.refusal)
+                raise launch_failed(member.secrets.out_of(member.refusal))
         except BaseException:
             await self._end(member, at_once=True).wait()
             raise
@@ -253,6 +311,9 @@ class AgentSession:
         def done(result: object) -> None:
             self._endings.discard(ending)
             self._finish(member, "was ended")
+            for event in member.unknown.first():
+                # It came after the last turn, and there will be no other.
+                self._log.info("an agent said what is not known: {kind}", kind=event.kind)
             ending.done(result)
 
         d = member.process.end(self._polite, at_once=at_once)
@@ -262,14 +323,23 @@ class AgentSession:
 
     def _process_ended(self, member: Member, exit: Exit) -> None:
         tail = member.process.stderr_tail()
+        if member.failure is None:
+            member.failure = member.process.passed_limit()
         self._finish(member, f"{exit}: {tail}" if tail else str(exit))
+        self._end(member, at_once=True)
+
+    def _fail(self, member: Member, failure: RunFailure) -> None:
+        """It has passed a limit: end its turn with that, and itself."""
+        member.failure = failure
+        self._finish(member, "passed a limit")
         self._end(member, at_once=True)
 
     def _finish(self, member: Member, text: str) -> None:
         """Nothing more comes from this process: end its turn, or its start."""
         self._take(member, member.conversation.ended(f"the agent {text}", stamp()))
         if not member.ready and member.refusal is None:
-            member.refusal = f"the agent did not start: it {text}"
+            passed = member.failure
+            member.refusal = passed.message if passed else f"the agent did not start: it {text}"
             member.waiting.fire(None)
 
     # -- what the conversation says
@@ -281,12 +351,17 @@ class AgentSession:
                     member.process.send(message)
                 case Emit(event):
                     self._emit(member, event)
-                case Ready():
-                    member.ready = True
+                case Ready(adapts):
+                    member.ready, member.adapts = True, member.adapts or adapts
                     member.waiting.fire(None)
+                case Version(text):
+                    self._named(member, text[:VERSION])
+                case Unknown():
+                    member.unknown.take(self._agent_id, member.version, output)
+                    self._tell_unknown(member)
                 case SteerSettled(message_id, steered):
                     if (d := self._steers.pop(message_id, None)) is not None:
-                        d.callback(steered)
+                        d.callback(replace(steered, text=member.secrets.out_of(steered.text)))
                 case Refused(text):
                     if member.ready:
                         # Its turn began before it had said so.
@@ -295,14 +370,32 @@ class AgentSession:
                     member.refusal = text
                     member.waiting.fire(None)
 
+    def _named(self, member: Member, version: str) -> None:
+        if version != member.version:
+            member.version = version
+            self._log.info(
+                "the agent {agent} is of version {version}", agent=self._agent_id, version=version
+            )
+
+    def _tell_unknown(self, member: Member) -> None:
+        if self._sink is not None and member is self._speaker:
+            for event in member.unknown.first():
+                self._emit(member, event)
+
     def _emit(self, member: Member, event: RunEvent) -> None:
         sink = self._sink
         if sink is None or member is not self._speaker:
             self._log.debug("late output of an agent dropped")
             return
+        event = member.secrets.out_of_event(event)
         if isinstance(event, SessionStarted):
             self._agent_session_id = event.agent_session_id
         elif isinstance(event, RunEnded):
+            for more in member.unknown.rest(self._agent_id, member.version):
+                sink.event(more)
+            event = replace(event, agent_version=member.version)
+            if member.failure is not None and event.outcome == "failed":
+                event = replace(event, error=member.failure)
             self._sink = self._speaker = None
         sink.event(event)
         if isinstance(event, RunEnded):

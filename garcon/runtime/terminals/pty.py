@@ -118,6 +118,8 @@ class PtyProcess(ProcessProtocol):
         self._owner = owner
         self._pid = 0
         self._code: int | None = None
+        self._gone_at: int | None = None
+        """When its id became free for others."""
         self._is_closed = False
         self._is_reported = False
         self._is_held = False
@@ -210,11 +212,11 @@ class PtyProcess(ProcessProtocol):
     @returns_deferred
     async def end(self) -> None:
         """Hang up, and kill what does not mind within a second."""
-        left = await self._in_thread(_members, self._pid)
+        left = await self._in_thread(_members, self._pid, self._gone_at)
         self._signal_shell(signal.SIGHUP, signal.SIGCONT)
-        await self._in_thread(_signal, left, signal.SIGHUP, signal.SIGCONT)
+        await self._in_thread(tree.send, left, signal.SIGHUP, signal.SIGCONT)
         await self._wait_for_exit(HANGUP_WAIT)
-        left |= await self._in_thread(_members, self._pid)
+        left |= await self._in_thread(_members, self._pid, self._gone_at)
         self._signal_shell(signal.SIGKILL)
         self._close()
         await self._wait_for_exit(KILL_WAIT)
@@ -255,6 +257,7 @@ class PtyProcess(ProcessProtocol):
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._code = value.exitCode if value.signal is None else 128 + value.signal
+        self._gone_at = tree.ticks()
         self._exits.fire(None)
         self.hold(False)
         if self._is_closed:
@@ -289,7 +292,7 @@ class PtyProcess(ProcessProtocol):
         if self._grace is not None and self._grace.active():
             self._grace.cancel()
         self._close()
-        d = self._in_thread(_kill_group, self._pid)
+        d = self._in_thread(_kill_group, self._pid, self._gone_at)
         d.addErrback(lambda f: self._log.failure("killing a shell's group failed", failure=f))
         self._owner.process_exited(self._code)
 
@@ -324,14 +327,16 @@ def _window(size: TerminalSize) -> bytes:
     return struct.pack("HHHH", rows, columns, 0, 0)
 
 
-def _members(session: int) -> set[tree.Process]:
+def _members(session: int, gone_at: int | None) -> set[tree.Process]:
     """Return who belongs to a session that a shell leads or led, the shell excluded."""
-    return {one for one in tree.find(session, b"") if _has(os.getsid, one.pid, session)}
+    found = tree.find(session, b"", gone_at=gone_at)
+    return {one for one in found if _has(os.getsid, one.pid, session)}
 
 
-def _kill_group(group: int) -> None:
+def _kill_group(group: int, gone_at: int | None) -> None:
     """Kill what is left in the group of a shell that has exited."""
-    tree.kill({one for one in tree.find(group, b"") if _has(os.getpgid, one.pid, group)})
+    found = tree.find(group, b"", gone_at=gone_at)
+    tree.kill({one for one in found if _has(os.getpgid, one.pid, group)})
 
 
 def _has(ask: Callable[[int], int], pid: int, value: int) -> bool:
@@ -339,12 +344,3 @@ def _has(ask: Callable[[int], int], pid: int, value: int) -> bool:
         return ask(pid) == value
     except ProcessLookupError:
         return False
-
-
-def _signal(processes: set[tree.Process], *numbers: int) -> None:
-    for process in tree.running(processes):
-        for number in numbers:
-            try:
-                os.kill(process.pid, number)
-            except (ProcessLookupError, PermissionError):
-                pass  # ended meanwhile, or became another user's

@@ -53,6 +53,7 @@ from garcon.runtime import projects
 from garcon.runtime.agents.stamps import stamp
 from garcon.runtime.environment import shell_of, terminal_environment
 from garcon.runtime.interfaces import ITerminals, ITerminalSink
+from garcon.runtime.marks import branch
 from garcon.runtime.terminals.live import LiveTerminal
 from garcon.runtime.terminals.pty import OpenPty
 from garcon.runtime.terminals.results import Key, Results
@@ -281,7 +282,7 @@ class Terminals:
         live = LiveTerminal(session, self._reactor, self._gone)
         try:
             pty = self._open_pty(
-                live, [os.path.abspath(command)], self._environment, directory, FIRST_SIZE
+                live, [os.path.abspath(command)], branch(self._environment), directory, FIRST_SIZE
             )
         except OSError as error:
             self._log.failure("a terminal could not be opened")

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.cli import leftovers
 from garcon.cli.doctor import Examination, examine, figures
 
 ID = "00000000-0000-4000-8000-000000000001"
@@ -272,3 +273,38 @@ class UpTests(SynchronousTestCase):
                 "bulk: 0 attempts, 0 sessions",
             ],
         )
+
+
+class LeftoverTests(SynchronousTestCase):
+    """What is said of processes that are left over."""
+
+    def told(self, count: int = 2) -> dict[str, Any]:
+        one = {"pid": 7, "started": 5, "name": "sleep", "origin": "earlier", "seconds": 90.0}
+        two = {"pid": 8, "started": 6, "name": "x", "origin": "orphan", "seconds": 1.25}
+        return {"processes": [one, two], "count": count}
+
+    def test_a_line_for_each(self) -> None:
+        """With its age and where it comes from; those that are only counted are counted."""
+        self.assertEqual(
+            leftovers.lines(self.told(5)),
+            [
+                "left over: process 7 (sleep), for 2 min; an earlier process of this executor"
+                " started it",
+                "left over: process 8 (x), for 1.2 s; what it belonged to has ended",
+                "left over: 3 more processes",
+            ],
+        )
+        self.assertEqual(len(leftovers.lines(self.told())), 2)
+
+    def test_none_and_not_known(self) -> None:
+        """Nothing is said of none, and advice is given only where there is something."""
+        none: dict[str, Any] = {"processes": [], "count": 0}
+        self.assertEqual((leftovers.lines(none), leftovers.advice(ID, none)), ([], []))
+        self.assertEqual(len(leftovers.lines(None)), 1)
+        self.assertEqual(leftovers.advice(ID, None), [])
+        self.assertIn(f"doctor {ID} --end PID", leftovers.advice(ID, self.told())[0])
+
+    def test_pick(self) -> None:
+        """By its id."""
+        self.assertEqual((leftovers.pick(self.told(), 8) or {})["started"], 6)
+        self.assertIsNone(leftovers.pick(self.told(), 9))

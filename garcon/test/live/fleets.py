@@ -8,9 +8,9 @@ from typing import Any
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from garcon.testing.claude_code import CLAUDE_CODE
-from garcon.testing.codex import CODEX
+from garcon.testing.codex_cli import CODEX
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
-from garcon.testing.npm_programs import NotInstalled, NpmProgram
+from garcon.testing.npm_agents import NotInstalled, NpmAgent
 
 
 def claude_code() -> str:
@@ -23,11 +23,11 @@ def codex() -> str:
     return _installed(CODEX)
 
 
-def _installed(program: NpmProgram) -> str:
+def _installed(program: NpmAgent) -> str:
     try:
         return program.install()
     except NotInstalled as error:
-        raise SkipTest(f"no {program.package}: {error}") from None
+        raise SkipTest(f"no {program.title}: {error}") from None
 
 
 SCRIPTED = ("--agent", "scripted", "--model", "scripted")

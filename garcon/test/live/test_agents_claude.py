@@ -50,7 +50,7 @@ class Turns(ClaudeCase):
         self.assertEqual(sink.rows(BashToolUse)[0].tool_id, asked.requested_tool.tool_id)
         self.assertEqual(await self.claude.respond(a_response(run_id, asked)), "confirmed")
         await sink.ended()
-        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="finished")])
+        self.assertEqual([end.outcome for end in sink.of(RunEnded)], ["finished"])
         self.assertEqual(sink.texts, ["I will.", "All done."])
         self.assertEqual([row.content for row in sink.rows(Thinking)], ["I wonder"])
         self.assertEqual([row.is_error for row in sink.rows(ToolResult)], [False])
@@ -133,7 +133,7 @@ class Stops(ClaudeCase):
         await self.eventually(lambda: bool(self.script.asked), "the model's request")
         await self.claude.abort(run_id)
         await sink.ended(5.0)
-        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="interrupted")])
+        self.assertEqual([end.outcome for end in sink.of(RunEnded)], ["interrupted"])
         await self.eventually(
             lambda: self.script.asked[0].outcome == "client hung up", "the model's hang-up"
         )
@@ -149,7 +149,8 @@ class Stops(ClaudeCase):
         await self.claude.abort(run_id)
         await sink.ended(5.0)
         self.assertEqual(len(sink.of(PermissionWithdrawn)), 1)
-        self.assertEqual(sink.events[-1], RunEnded(outcome="interrupted"))
+        self.assertEqual((await sink.ended()).outcome, "interrupted")
+        self.assertIs(sink.events[-1], sink.of(RunEnded)[0])
 
     async def test_stop_ends_the_command(self) -> None:
         """A command that runs is gone after a stop."""

@@ -1,7 +1,9 @@
-"""What `IAgentSession` promises, held against every agent that is built: one test, two agents."""
+"""What `IAgentSession` promises, held against every agent that is built: one test, three agents."""
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import Any
 
@@ -14,7 +16,13 @@ from garcon.runtime.environment import child_environment
 from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, IAgentSession
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
-from garcon.testing.local_runtimes import ClaudeRuntimeCase, RuntimeCase, runs
+from garcon.testing.codex_cli import MODEL
+from garcon.testing.local_runtimes import (
+    ClaudeRuntimeCase,
+    CodexRuntimeCase,
+    RuntimeCase,
+    runs,
+)
 from garcon.testing.models.script import Call, Hold, said
 
 WAITS, ASKS = "waits", "asks"
@@ -24,6 +32,7 @@ class SessionContract:
     """Mixed into a case that says how its agent is made to do things."""
 
     agent_id: str
+    model = "haiku"
     environment: dict[str, str]
     project: Any
 
@@ -47,10 +56,14 @@ class SessionContract:
         """Return a launch of this agent."""
         usual = {
             "agent_id": self.agent_id,
-            "model": "haiku",
+            "model": self.model,
             "project_path": str(self.project),
         }
         return a_launch(self.prompt_for(what), **(usual | changes))
+
+    def ends(self: Any, sink: RecordingSink) -> list[str]:
+        """How the turn ended, each time that it did."""
+        return [end.outcome for end in sink.of(RunEnded)]
 
     async def test_turn(self: Any) -> None:
         """Events come once `run` has fired, the session's name among them, and one end is last."""
@@ -63,7 +76,8 @@ class SessionContract:
         self.assertEqual(before, [0])
         self.assertEqual(sink.texts, ["hello"])
         self.assertEqual(len(sink.of(SessionStarted)), 1)
-        self.assertEqual(sink.events[-1], RunEnded(outcome="finished"))
+        self.assertEqual(self.ends(sink), ["finished"])
+        self.assertIsInstance(sink.events[-1], RunEnded)
 
     async def test_next_turn_in_the_same_process(self: Any) -> None:
         """A second turn needs no other process."""
@@ -82,7 +96,7 @@ class SessionContract:
         await session.interrupt()
         await session.run(self.launch(WAITS), sink)
         await session.interrupt()
-        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="interrupted")])
+        self.assertEqual(self.ends(sink), ["interrupted"])
         await session.interrupt()
         after = RecordingSink(reactor)
         await session.run(self.launch("hello"), after)
@@ -113,7 +127,7 @@ class SessionContract:
         pid = session.process_id
         self.assertTrue(runs(pid))
         await session.close()
-        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="interrupted")])
+        self.assertEqual(self.ends(sink), ["interrupted"])
         self.assertFalse(runs(pid))
         await session.close()
 
@@ -123,7 +137,8 @@ class SessionContract:
         await session.run(self.launch("hello"), sink)
         await sink.ended()
         first = session.process_id
-        await session.close()
+        os.kill(first, signal.SIGTERM)
+        await self.eventually(lambda: session.process_id is None, "the end of the process")
         after = RecordingSink(reactor)
         await session.run(self.launch("hello", agent_session_id=sink.session_id), after)
         await after.ended()
@@ -148,6 +163,22 @@ class ClaudeSession(SessionContract, ClaudeRuntimeCase):
             {
                 "hello": said("hello"),
                 ASKS: said(Call("Bash", {"command": "touch made"})),
+                WAITS: said(Hold("never")),
+            }[what]
+        )
+        return what
+
+
+class CodexSession(SessionContract, CodexRuntimeCase):
+    agent_id, model = "codex", MODEL
+
+    def prompt_for(self, what: str) -> str:
+        self.script.turns.clear()  # as above
+        given = {"cmd": "touch made", "sandbox_permissions": "require_escalated"}
+        self.script.push(
+            {
+                "hello": said("hello"),
+                ASKS: said(Call("exec_command", {**given, "justification": "why"})),
                 WAITS: said(Hold("never")),
             }[what]
         )

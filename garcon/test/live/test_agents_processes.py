@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from garcon.deferreds import Waiters
@@ -105,6 +110,38 @@ class Processes(TestCase):
         self.assertFalse(runs(self.messages[0]["pid"]))
         self.assertFalse(runs(process.pid))
         self.assertEqual(str(self.exits[0]), "ended by signal 9")
+
+    async def test_what_hung_on_one_that_was_killed(self) -> None:
+        """It is ended although it took its mark away and leads a session of its own: it was noted
+        while it hung on the agent.
+        """
+        process = self.start(
+            'setsid env -i sh -c \'sleep 302; true\' & echo "{\\"pid\\": $!}"; sleep 300'
+        )
+        await self.until(1)
+        pid = self.messages[0]["pid"]
+        while not any(one.pid == pid for one in process.descendants):
+            await deferLater(reactor, 0.02)
+        noted = {one.pid for one in process.descendants}
+        os.kill(process.pid, signal.SIGKILL)
+        await self.until(1, exits=1)
+        await process.end("TERM", at_once=True)
+        self.assertEqual([pid for pid in noted if runs(pid)], [])
+
+    async def test_an_end_while_a_long_line_is_decoded(self) -> None:
+        """Does not wait for it, and nobody hears of it any more."""
+        program = (
+            "import sys; print('{\"a\": [' + '{},' * 3000000 + '0]}'); print('x', file=sys.stderr)"
+        )
+        process = self.start(f"{shlex.quote(sys.executable)} -c {shlex.quote(program)}; sleep 300")
+        while not process.stderr_tail():
+            await deferLater(reactor, 0.005)
+        await process.end("TERM", at_once=True)
+        self.assertEqual(len(self.exits), 1)
+        heard = len(self.messages)
+        process.send({"late": 1})
+        await deferToThread(lambda: None)
+        self.assertEqual(len(self.messages), heard)
 
     async def test_environment_is_exactly_what_is_given(self) -> None:
         """Nothing is inherited, and the interpreter in between adds nothing."""

@@ -81,6 +81,10 @@ class Environments(LocalShells):
         found = dict(
             line.split("=", 1) for line in screen.text.splitlines() if re.match(r"^\w+=", line)
         )
+        # The owner, its present life, and this very terminal.
+        self.assertRegex(
+            found.pop("GARCON_AGENT_TREE"), r"^[0-9a-f]{16}\.[0-9a-f]{16}\.[0-9a-f]{32}$"
+        )
         self.assertEqual(
             {k: v for k, v in found.items() if k.startswith("GARCON_")},
             {

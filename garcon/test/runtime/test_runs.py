@@ -79,3 +79,37 @@ class Events(SynchronousTestCase):
             self.assertEqual(
                 sink.events[3:], [withdrawn("gone", "cancelled"), withdrawn("open", reason), end]
             )
+
+
+class TimeLimit(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.sink = RecordingSink(self.clock)
+        self.run_ = Run(a_launch("hi"), self.sink)
+        self.run_.release()
+        self.stops = 0
+
+    def stop(self) -> None:
+        self.stops += 1
+
+    def test_a_run_that_takes_too_long(self) -> None:
+        """It is asked to stop when the time is over, and however it then ends, it failed of
+        that.
+        """
+        self.run_.limit(self.clock, 5.0, self.stop)
+        self.clock.advance(4.99)
+        self.assertEqual(self.stops, 0)
+        self.clock.advance(0.01)
+        self.assertEqual(self.stops, 1)
+        self.run_.event(RunEnded(outcome="interrupted"))
+        (end,) = self.sink.of(RunEnded)
+        assert end.error is not None
+        self.assertEqual((end.outcome, end.error.code), ("failed", "AGENT_TIME_LIMIT"))
+
+    def test_a_run_that_ends_in_time(self) -> None:
+        """Nothing is left of the limit, and none begins after the end."""
+        self.run_.limit(self.clock, 5.0, self.stop)
+        self.run_.event(RunEnded(outcome="finished"))
+        self.run_.limit(self.clock, 5.0, self.stop)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertEqual(self.sink.events, [RunEnded(outcome="finished")])

@@ -7,9 +7,13 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.testing.claude_code import CLAUDE_CODE, VERSION, scripted_environment
-from garcon.testing.codex import CODEX
-from garcon.testing.npm_programs import NotInstalled
+from garcon.testing.claude_code import (
+    VERSION,
+    cache_directory,
+    install,
+    scripted_environment,
+)
+from garcon.testing.npm_agents import NotInstalled
 
 NPM = """#!/bin/sh
 # A stand-in for npm: counts its calls and lays the package where npm would.
@@ -44,7 +48,7 @@ class Installing(SynchronousTestCase):
 
     def install(self) -> str:
         """Install into the test's own cache."""
-        return CLAUDE_CODE.install(self.root / "cache", self.environment)
+        return install(self.root / "cache", self.environment)
 
     def test_installs_once(self) -> None:
         """The native program is preferred, and a second call finds it without npm."""
@@ -76,15 +80,11 @@ class Installing(SynchronousTestCase):
 
     def test_where_it_is_kept(self) -> None:
         """A variable of our own, the user's caches, or the default; never the tree."""
-        for program, variable, folder in (
-            (CLAUDE_CODE, "GARCON_CLAUDE_CODE_CACHE", "claude-code"),
-            (CODEX, "GARCON_CODEX_CACHE", "codex"),
-        ):
-            self.assertEqual(program.cache_directory({variable: "/a"}), Path("/a"))
-            caches = program.cache_directory({"XDG_CACHE_HOME": "/c"})
-            self.assertEqual(caches, Path("/c/garcon-tests") / folder)
-            home = Path("~/.cache/garcon-tests").expanduser() / folder
-            self.assertEqual(program.cache_directory({}), home)
+        self.assertEqual(cache_directory({"GARCON_CLAUDE_CODE_CACHE": "/a"}), Path("/a"))
+        caches = cache_directory({"XDG_CACHE_HOME": "/c"})
+        self.assertEqual(caches, Path("/c/garcon-tests/claude-code"))
+        home = Path("~/.cache/garcon-tests/claude-code").expanduser()
+        self.assertEqual(cache_directory({}), home)
 
     def test_environment_for_a_pretend_model(self) -> None:
         """What a service's child environment would lose is in the settings."""

@@ -155,7 +155,8 @@ class Methods(Cast):
         wanted = {
             name
             for name, method in rpc.METHODS.items()
-            if method.served_by == "worker" and not name.startswith(("files.", "terminals."))
+            if method.served_by == "worker"
+            and not name.startswith(("files.", "history.", "processes.", "terminals."))
         }
         wanted.discard(rpc.RECONCILE.name)  # the link's own
         self.assertEqual(set(self.handlers), wanted)

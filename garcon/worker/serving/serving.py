@@ -12,12 +12,20 @@ from twisted.logger import Logger
 from garcon.deferreds import Tasks, returns_deferred
 from garcon.link.interfaces import Handler, ICapturedLink
 from garcon.link.settings import LinkSettings
-from garcon.runtime.interfaces import IExecutorRuntime, IFileHost, ITerminalHost
+from garcon.runtime.interfaces import (
+    IExecutorRuntime,
+    IFileHost,
+    ILeftoverHost,
+    INativeHistory,
+    ITerminalHost,
+)
 from garcon.worker.serving.answers import Answers
 from garcon.worker.serving.backlog import Backlog
 from garcon.worker.serving.bindings import Bindings
 from garcon.worker.serving.continuity import Continuity
 from garcon.worker.serving.files import FileServing
+from garcon.worker.serving.history import HistoryServing
+from garcon.worker.serving.leftovers import LeftoverServing
 from garcon.worker.serving.methods import Methods
 from garcon.worker.serving.relay import Relay
 from garcon.worker.serving.terminals import Send, TerminalServing
@@ -53,6 +61,12 @@ class Serving:
         if ITerminalHost.providedBy(runtime):
             self.terminals = TerminalServing(runtime.terminals, tell, Answers(clock))
         self._files = FileServing(clock, runtime.files) if IFileHost.providedBy(runtime) else None
+        self._history: HistoryServing | None = None
+        if INativeHistory.providedBy(runtime):
+            self._history = HistoryServing(clock, runtime)
+        self._leftovers: LeftoverServing | None = None
+        if ILeftoverHost.providedBy(runtime):
+            self._leftovers = LeftoverServing(runtime.leftovers)
 
     @property
     def streams(self) -> int:
@@ -63,7 +77,9 @@ class Serving:
         """Return what the link dispatches to, by method name."""
         terminals = {} if self.terminals is None else self.terminals.handlers()
         files = {} if self._files is None else self._files.handlers()
-        return {**self._methods.handlers(), **terminals, **files}
+        leftovers = {} if self._leftovers is None else self._leftovers.handlers()
+        history = {} if self._history is None else self._history.handlers()
+        return {**self._methods.handlers(), **terminals, **files, **leftovers, **history}
 
     def session_started(self, captured: ICapturedLink) -> None:
         """A session of a controller is there."""
@@ -74,6 +90,8 @@ class Serving:
         self._continuity.session_lost(captured.generation, captured.peer.runtime_id)
         if self.terminals is not None:
             self.terminals.session_lost(captured.generation)
+        if self._history is not None:
+            self._history.session_lost(captured.generation)
 
     def acknowledged(self, acknowledgements: dict[str, int]) -> None:
         """The controller has these frames."""
@@ -92,4 +110,6 @@ class Serving:
         """Offer nothing more and end what is under way."""
         self._relay.stop()
         self._continuity.stop()
+        if self._history is not None:
+            self._history.stop()
         return self._tasks.stopService()

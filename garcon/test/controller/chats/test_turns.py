@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from garcon.contract.events import ChatMessages, ProcessingUpdated, RunFinished
+from garcon.contract.runs import RunEnded, UnknownEvent
 from garcon.controller.chats.commits import PENDING_ROWS, RETRIES, WELCOME_ROWS
 from garcon.runtime.interfaces import IPacedRunSink
 from garcon.store.interfaces import IStore
@@ -75,6 +76,27 @@ class CommitTests(ChatsTestCase):
         for name in ("a", "a", "b"):
             self.local.last.session(name)
         self.assertEqual(self.messages().body["lastOrdinal"], 3)
+
+    def test_what_an_agent_says_that_we_do_not_know(self) -> None:
+        """Is counted by agent and kept as it came, in a row that readers are not shown; more of it
+        is counted only.
+        """
+        first = UnknownEvent(agent_id="scripted", kind="sparkle", raw='{"a":1}', agent_version="2")
+        self.local.last.emit(first)
+        self.local.last.emit(UnknownEvent(agent_id="scripted", kind="sparkle", count=3))
+        self.assertEqual(self.chats.unknown_events(), {"scripted": 4})
+        self.assertEqual((self.messages().body["lastOrdinal"], self.texts()), (2, ["hello"]))
+        view = self.messages().body["transcriptViewId"]
+        (row,) = self.successResultOf(self.memory.read_rows(view, 2, 2, None))
+        self.assertEqual(row.kind, "unknown-event")
+        self.assertEqual(msgspec.json.decode(row.payload, type=UnknownEvent), first)
+
+    def test_the_version_of_the_agent_is_in_the_end_of_its_turn(self) -> None:
+        """In a row that readers are not shown."""
+        self.local.last.emit(RunEnded(outcome="finished", agent_version="2.1"))
+        view = self.messages().body["transcriptViewId"]
+        (row,) = self.successResultOf(self.memory.read_rows(view, 2, 2, None))
+        self.assertEqual(msgspec.json.decode(row.payload)["agentVersion"], "2.1")
 
     def test_nothing_follows_the_end(self) -> None:
         """A second end and late rows are ignored."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.contract.catalogs import AgentSettings
 from garcon.contract.messages import (
     AskUserQuestionToolUse,
     Compaction,
@@ -17,18 +18,23 @@ from garcon.contract.messages import (
     TodoWriteToolUse,
     UnknownToolUse,
 )
+from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import (
+    ForkPoint,
     PermissionAutoResolved,
     PermissionRequested,
     RowProduced,
     RunEnded,
     SessionStarted,
+    Usage,
 )
 from garcon.runtime.agents.claude import invocation
-from garcon.runtime.agents.claude_protocol import ClaudeConversation, failure_text
+from garcon.runtime.agents.claude_protocol import ALONE, ClaudeConversation
+from garcon.runtime.agents.claude_rows import failure_text
 from garcon.runtime.agents.claude_tools import answered, result_text, tool_use
-from garcon.runtime.agents.conversation import Ready, Refused
+from garcon.runtime.agents.conversation import Invocation, Ready, Refused, Version
 from garcon.runtime.agents.stamps import Stamp
+from garcon.test.runtime.agents.claude_cast import ClaudeCase
 from garcon.test.runtime.agents.replay import NOW, Taken, recorded
 from garcon.testing.agent_runs import a_launch, a_response
 
@@ -79,7 +85,8 @@ class Recording(SynchronousTestCase):
                 taken.take(conversation.interrupt(taken.stamp()))
             self.assertEqual(taken.sent[-1], message)
         turns.append(taken.story())
-        self.assertEqual(taken.other, [Ready()])
+        self.assertEqual(taken.other[0], Ready(adapts=True))
+        self.assertEqual(set(taken.other[1:]), {Version("2.1.197")})
         plain, allowed, denied, failed, asked, stopped_asking, stopped, compacted = turns
         self.assertEqual(
             plain,
@@ -108,62 +115,6 @@ class Recording(SynchronousTestCase):
         self.assertEqual(stopped, ["AssistantMessage: partial", "interrupted"])
         self.assertEqual(compacted[-1], "finished")
         self.assertEqual([row.split(":")[0] for row in compacted], ["Compaction", "finished"])
-
-
-class ClaudeCase(SynchronousTestCase):
-    def setUp(self) -> None:
-        self.begin()
-
-    def begin(self, mode: str = "default", **changes: Any) -> None:
-        """Begin a turn in a fresh process."""
-        self.taken, self.conversation = Taken(), ClaudeConversation()
-        self.taken.take(self.conversation.open())
-        self.hear("control_response", response={"subtype": "success", "request_id": "initialize"})
-        self.prompt(mode, **changes)
-        self.taken.sent.clear()
-
-    def prompt(self, mode: str = "default", **changes: Any) -> None:
-        """Begin a turn."""
-        launch = a_launch("hi", permission_mode=mode, **changes)
-        moment = self.taken.stamp()
-        self.line_id = moment.fresh_id
-        self.taken.take(self.conversation.prompt(launch, moment))
-
-    def hear(self, kind: str, **message: Any) -> None:
-        """Let the agent say something."""
-        self.taken.take(self.conversation.received({"type": kind, **message}, self.taken.stamp()))
-
-    def take_up(self) -> None:
-        """Let the agent take up the user's line."""
-        self.hear("user", uuid=self.line_id, isReplay=True, message={"content": "hi"})
-
-    def result(self, **more: Any) -> None:
-        """Let a turn of the agent's end."""
-        self.hear("result", **({"is_error": False, "subtype": "success", "session_id": "s"} | more))
-
-    def ask(self, tool: str = "Bash", given: dict[str, Any] | None = None, **more: Any) -> None:
-        """Let the agent ask."""
-        request = {
-            "subtype": "can_use_tool",
-            "tool_name": tool,
-            "input": {"command": "x"} if given is None else given,
-            "tool_use_id": "t",
-            **more,
-        }
-        self.hear("control_request", request_id="q", request=request)
-
-    def decide(self, **decision: Any) -> dict[str, Any]:
-        """Decide what was asked last and return the answer that went out."""
-        answer = a_response("run", self.taken.asked, **decision)
-        outputs = self.conversation.decide(answer, self.taken.stamp())
-        self.assertIsNotNone(outputs)
-        self.taken.take(outputs)
-        return self.answer()
-
-    def answer(self) -> dict[str, Any]:
-        """The last answer to a control request."""
-        found: dict[str, Any] = self.taken.sent[-1]["response"]["response"]
-        return found
 
 
 class Ends(ClaudeCase):
@@ -309,7 +260,7 @@ class Deciding(ClaudeCase):
         self.result()
         self.prompt("plan")
         self.assertEqual(
-            self.taken.sent[-2]["request"], {"subtype": "set_permission_mode", "mode": "plan"}
+            self.taken.sent[-1]["request"], {"subtype": "set_permission_mode", "mode": "plan"}
         )
 
     def test_allow_has_the_input(self) -> None:
@@ -354,16 +305,95 @@ class Deciding(ClaudeCase):
 
 class Rows(ClaudeCase):
     def test_what_is_no_row(self) -> None:
-        """Subagents' lines, errors that the result repeats, and empty answers are not shown."""
+        """Errors that the result repeats, empty answers, and what the agent tells of its work."""
         text = [{"type": "text", "text": "x"}]
-        self.hear("assistant", parent_tool_use_id="t", message={"content": text})
         self.hear("assistant", error="server_error", message={"content": text})
         empty = [{"type": "text", "text": "(no content)"}]
         self.hear("assistant", message={"model": "<synthetic>", "content": empty})
         self.hear("user", message={"content": [{"type": "text", "text": "[interrupted]"}]})
         self.hear("stream_event", event={})
-        self.hear("something_new")
         self.assertEqual(self.taken.story(), [])
+        self.assertEqual(self.taken.other, [Ready(adapts=True)])
+
+    def test_what_a_subagent_does(self) -> None:
+        """Its calls and their results are rows; its words are nobody's answer, and what it was told
+        stands in the call that began it.
+        """
+        call = {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "x"}}
+        content = [{"type": "text", "text": "let me see"}, call]
+        self.hear("assistant", parent_tool_use_id="a", uuid="u", message={"content": content})
+        told = [{"type": "text", "text": "look around"}]
+        self.hear("user", parent_tool_use_id="a", message={"content": told})
+        result = [{"type": "tool_result", "tool_use_id": "t", "content": "seen"}]
+        self.hear("user", parent_tool_use_id="a", message={"content": result})
+        self.assertEqual(
+            self.taken.story(), ["Thinking: let me see", "BashToolUse: x", "result: seen"]
+        )
+
+    def test_a_request_that_is_sent_again_is_told(self) -> None:
+        """With what was wrong, and when."""
+        about = {"attempt": 1, "max_retries": 10, "retry_delay_ms": 622.5}
+        self.hear("system", subtype="api_retry", error_status=429, error="rate_limit", **about)
+        self.hear("system", subtype="api_retry", error_status=None, error="unknown")
+        self.assertEqual(
+            self.taken.story(),
+            [
+                "TranscriptNotice: The model could not be reached (HTTP 429, rate limit); trying"
+                " again in 0.6 s (attempt 1 of 10).",
+                "TranscriptNotice: The model could not be reached (no answer); trying again.",
+            ],
+        )
+
+    def test_what_it_says_between_turns(self) -> None:
+        """Is told with the next turn, cut where it is long, and once."""
+        self.take_up()
+        self.result()
+        for text in ("the build is done", "x" * ALONE):
+            self.hear("assistant", message={"content": [{"type": "text", "text": text}]})
+        self.result()
+        self.taken.story()
+        self.prompt(agent_session_id="s")
+        (notice,) = self.taken.story()
+        self.assertIn("TranscriptNotice: Since the last turn the agent said this", notice)
+        self.assertIn("\n\nthe build is done\n\nxxx", notice)
+        self.assertLess(len(notice), ALONE + 200)
+        self.take_up()
+        self.result()
+        self.taken.story()
+        self.prompt(agent_session_id="s")
+        self.assertEqual(self.taken.story(), [])
+
+    def test_where_a_fork_could_begin(self) -> None:
+        """After each of its messages, and after the last entry of the turn, whatever that is."""
+        self.take_up()
+        for name, block in (
+            ("u1", {"type": "text", "text": "one"}),
+            ("u2", {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "x"}}),
+        ):
+            self.hear("assistant", uuid=name, message={"content": [block]})
+        result = [{"type": "tool_result", "tool_use_id": "t", "content": "done"}]
+        self.hear("user", uuid="u3", message={"content": result})
+        self.result()
+        rows = [event for event in self.taken.events if isinstance(event, RowProduced)]
+        self.assertEqual([row.anchor for row in rows], ["u1", None, None])
+        end = self.taken.events[-1]
+        assert isinstance(end, RunEnded)
+        self.assertEqual(end.anchor, "u3")
+
+    def test_what_a_turn_used(self) -> None:
+        """Tokens are told by result, costs as a total of the process."""
+        used = {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 5}
+        for total, cost in ((0.5, 0.5), (0.75, 0.25)):
+            self.take_up()
+            models = {"m": {"contextWindow": 200_000}}
+            self.result(usage=used, total_cost_usd=total, modelUsage=models)
+            end = self.taken.events[-1]
+            assert isinstance(end, RunEnded)
+            self.assertEqual(
+                end.usage,
+                Usage(input_tokens=7, output_tokens=5, cost_usd=cost, context_window=200_000),
+            )
+            self.prompt(agent_session_id="s")
 
     def test_compaction_takes_the_summary_that_follows(self) -> None:
         """The boundary has the numbers, the next line the text."""
@@ -377,6 +407,23 @@ class Rows(ClaudeCase):
             timestamp=NOW, trigger="auto", summary="all of it", pre_tokens=15, post_tokens=7
         )
         self.assertEqual(event.message, row)
+
+    def test_a_compaction_is_a_command(self) -> None:
+        """With what is to be kept; one that came to nothing fails its turn, though the result does
+        not say so.
+        """
+        for prompt, text in (("keep names", "/compact keep names"), ("", "/compact")):
+            self.begin()
+            self.take_up()
+            self.result()
+            launch = a_launch(prompt, is_compaction=True, agent_session_id="s")
+            self.taken.take(self.conversation.prompt(launch, self.taken.stamp()))
+            self.assertEqual(self.taken.sent[-1]["message"]["content"][0]["text"], text)
+        self.hear("system", subtype="status", compact_result="failed", compact_error="too long")
+        self.hear("system", subtype="session_state_changed", state="running")
+        self.result(result="Compaction failed")
+        self.hear("system", subtype="session_state_changed", state="idle")
+        self.assertEqual(self.taken.story()[-1], "failed: too long")
 
     def test_image_goes_before_the_text(self) -> None:
         """A picture is a base64 block."""
@@ -457,11 +504,70 @@ class CommandLines(SynchronousTestCase):
         self.assertEqual(line[line.index("--effort") + 1], "max")
         self.assertIn("bypassPermissions", self.line(permission_mode="bypassPermissions"))
 
-    def test_process_is_kept_while_its_line_stays(self) -> None:
-        """Another model needs another process, another prompt does not."""
-        first, same, other = (
-            invocation("claude", a_launch(text, model=model), "s").key
-            for text, model in (("a", "opus"), ("b", "opus"), ("c", "haiku"))
-        )
-        self.assertEqual(first, same)
-        self.assertNotEqual(first, other)
+    def test_what_needs_another_process(self) -> None:
+        """Another directory, way of thinking or endpoint, and a bypass that it was not started
+        with; another model, effort or mode it can be told of.
+        """
+        usual = invocation("claude", a_launch("a", model="opus"), "s")
+
+        def other(endpoint: ResolvedEndpoint | None = None, **changes: Any) -> Invocation:
+            launch = a_launch("b", **({"model": "opus"} | changes))
+            return invocation("claude", launch, "s", endpoint)
+
+        for same in (other(), other(model="haiku"), other(permission_mode="plan")):
+            self.assertEqual(same.key, usual.key)
+        self.assertEqual(other().settings, usual.settings)
+        self.assertNotEqual(other(thinking_mode="high").settings, usual.settings)
+        settings = AgentSettings("scripted", 1, {"claudeThinkingMode": "on"})
+        for different in (
+            other(project_path="/p"),
+            other(permission_mode="bypassPermissions"),
+            other(agent_settings=settings),
+            other(an_endpoint()),
+        ):
+            self.assertNotEqual(different.key, usual.key)
+
+    def test_a_fork(self) -> None:
+        """Of a session as a whole or up to an entry; where that cannot be done, a fresh one."""
+        point = ForkPoint("parent", "entry")
+        launch = a_launch("hi", fork_from=point)
+        forked = list(invocation("claude", launch, None, forks=True).command)
+        at = forked.index("--resume")
+        self.assertEqual(forked[at : at + 3], ["--resume", "parent", "--fork-session"])
+        self.assertEqual(forked[-2:], ["--resume-session-at", "entry"])
+        self.assertIn("--session-id", forked)
+        whole = invocation("claude", a_launch("hi", fork_from=ForkPoint("p")), None, forks=True)
+        self.assertNotIn("--resume-session-at", whole.command)
+        fresh = invocation("claude", launch, None)
+        self.assertNotIn("--resume", fresh.command)
+
+    def test_an_endpoint(self) -> None:
+        """Its address, key and headers are in this child's environment only, and no account of the
+        user's goes there; the model has its own name, for side requests too.
+        """
+        launch = a_launch("hi", model="e:glm", api_provider_id="p", model_endpoint_id="e")
+        made = invocation("claude", launch, None, an_endpoint())
+        self.assertEqual(made.command[made.command.index("--model") + 1], "glm")
+        for name, value in (
+            ("ANTHROPIC_BASE_URL", "https://models.example/anthropic"),
+            ("ANTHROPIC_API_KEY", "a-secret-key"),
+            ("ANTHROPIC_CUSTOM_HEADERS", "X-Team: a-secret-team"),
+            ("ANTHROPIC_AUTH_TOKEN", ""),
+            ("ANTHROPIC_SMALL_FAST_MODEL", "glm"),
+        ):
+            self.assertEqual(made.environment[name], value)
+        self.assertNotIn("a-secret", f"{made!r} {made.command}")
+        self.assertEqual(made.secrets.out_of("a-secret-key a-secret-team"), "[secret] [secret]")
+        self.assertNotIn("ANTHROPIC_API_KEY", invocation("claude", launch, None).environment)
+
+
+def an_endpoint(**changes: Any) -> ResolvedEndpoint:
+    """Return an endpoint with secrets."""
+    usual: dict[str, Any] = {
+        "protocol": "anthropic-messages",
+        "base_url": "https://models.example/anthropic/v1/",
+        "api_key": "a-secret-key",
+        "headers": {"X-Team": "a-secret-team"},
+        "revision": 1,
+    }
+    return ResolvedEndpoint(**(usual | changes))

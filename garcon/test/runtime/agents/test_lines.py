@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.runtime.agents.lines import Lines, decode, encode
+from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
 
 
 class Splitting(SynchronousTestCase):
@@ -18,7 +18,7 @@ class Splitting(SynchronousTestCase):
     ) -> None:
         """However a stream is cut, the same lines come out, and the rest is what has no end."""
         stream = b"".join(line + b"\n" for line in lines) + b"rest"
-        splitter, found = Lines(), []
+        splitter, found = Lines(9), []
         while stream:
             size = data.draw(st.integers(1, len(stream)))
             found += splitter.feed(stream[:size])
@@ -26,6 +26,19 @@ class Splitting(SynchronousTestCase):
         self.assertEqual(found, lines)
         self.assertEqual(splitter.rest(), b"rest")
         self.assertEqual(splitter.rest(), b"")
+
+    def test_a_line_is_at_most_so_long(self) -> None:
+        """However it is cut, and whether its end has come or not; what is before it counts for
+        nothing.
+        """
+        for pieces in ([b"12345\n"], [b"12", b"345", b"\n"], [b"x\n1234", b"5\nx"]):
+            splitter = Lines(5)
+            self.assertIn(b"12345", [line for piece in pieces for line in splitter.feed(piece)])
+        for pieces in ([b"123456"], [b"123", b"456"], [b"12345\n123456\n"], [b"x\n12345", b"6"]):
+            splitter = Lines(5)
+            with self.assertRaises(LineTooLong):
+                for piece in pieces:
+                    splitter.feed(piece)
 
 
 class Decoding(SynchronousTestCase):

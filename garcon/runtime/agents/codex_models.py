@@ -1,0 +1,145 @@
+"""The models of an installed Codex, with their efforts: asked of it, and remembered for a while."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+from msgspec import UNSET
+from twisted.internet.defer import CancelledError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from garcon.contract.catalogs import Model
+from garcon.deferreds import Waiters
+from garcon.errors import GarconError
+from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
+from garcon.runtime.agents.codex_settings import USUAL_EFFORTS
+from garcon.runtime.agents.codex_wire import objects_of, text_of
+
+KEPT = 3600.0
+"""Seconds for which a list is good: it changes with the program, and with the account."""
+FAILED_KEPT = 60.0
+PAGES = 10
+
+
+@frozen
+class Models:
+    """What can be chosen; the first one is used unless another is."""
+
+    models: tuple[Model, ...]
+    efforts: Mapping[str, tuple[str, ...]] = field(factory=dict)
+
+    def efforts_of(self, model: str) -> tuple[str, ...]:
+        """Return which efforts a model takes, from the least to the most."""
+        return self.efforts.get(model, USUAL_EFFORTS)
+
+
+def _well_known(*names: str) -> tuple[Model, ...]:
+    return tuple(Model(value=name, label=_label(name), supports_images=True) for name in names)
+
+
+def _label(name: str) -> str:
+    family, _, rest = name.partition("-")
+    return f"{family.upper()}-{rest.title()}"
+
+
+WELL_KNOWN = Models(
+    (
+        *_well_known("gpt-5.5", "gpt-5.6-sol", "gpt-5.6-terra", "gpt-5.6-luna", "gpt-5.4"),
+        *_well_known("gpt-5.3-codex"),
+        Model(
+            value="gpt-5.3-codex-spark", label=_label("gpt-5.3-codex-spark"), supports_images=False
+        ),
+    )
+)
+"""Shown for a Codex that does not tell (control.md A.6)."""
+
+
+def read(rows: Sequence[dict[str, Any]]) -> Models | None:
+    """Read the list that it tells, its default first; None where there is nothing in it."""
+    shown = [row for row in rows if row.get("hidden") is not True and text_of(row.get("model"))]
+    shown.sort(key=lambda row: row.get("isDefault") is not True)
+    models = []
+    efforts = {}
+    for row in shown:
+        name = text_of(row["model"])
+        modalities = row.get("inputModalities")
+        models.append(
+            Model(
+                value=name,
+                label=text_of(row.get("displayName")) or name,
+                supports_images="image" in modalities if isinstance(modalities, list) else UNSET,
+            )
+        )
+        told = objects_of(row.get("supportedReasoningEfforts"))
+        efforts[name] = tuple(text_of(one.get("reasoningEffort")) for one in told)
+    return Models(tuple(models), efforts) if models else None
+
+
+@define(eq=False)
+class ModelList:
+    """Asks one process at a time, whoever wants to know."""
+
+    _reactor: Any
+    _environment: Mapping[str, str]
+    _kept: Models | None = None
+    _of: object = None
+    _until: float = 0.0
+    _asking: Waiters[None] | None = None
+    _log = Logger()
+
+    def known(self) -> Models:
+        """Return what was told last, without asking."""
+        return self._kept or WELL_KNOWN
+
+    async def models(self, program: str) -> Models:
+        """Return the models of a program.  Cancelling ends the question, for everybody."""
+        clock: IReactorTime = self._reactor
+        of = _identity(program)
+        if self._kept is not None and self._of == of and clock.seconds() < self._until:
+            return self._kept
+        if self._asking is not None:
+            await self._asking.wait()
+            return self.known()
+        self._asking = Waiters()
+        try:
+            told = await self._ask(program)
+        finally:
+            asking, self._asking = self._asking, None
+            asking.fire(None)
+        self._kept, self._of = told or WELL_KNOWN, of
+        self._until = clock.seconds() + (KEPT if told is not None else FAILED_KEPT)
+        return self._kept
+
+    async def _ask(self, program: str) -> Models | None:
+        client = CodexClient(self._reactor)
+        rows: list[dict[str, Any]] = []
+        try:
+            await client.open([program, "app-server"], self._environment, "/")
+            cursor: str | None = None
+            for _ in range(PAGES):
+                page = await client.call("model/list", {"cursor": cursor})
+                rows += objects_of(page.get("data"))
+                cursor = text_of(page.get("nextCursor")) or None
+                if cursor is None:
+                    break
+        except CancelledError:
+            raise
+        except (CodexFailed, GarconError) as error:
+            self._log.warn("Codex does not tell its models: {why}", why=error.text)
+            return None
+        finally:
+            await client.close()
+        return read(rows)
+
+
+def _identity(program: str) -> object:
+    """Return what changes when another version is installed."""
+    try:
+        found = os.stat(program)
+    except OSError:
+        return program
+    return program, found.st_ino, found.st_size, found.st_mtime_ns

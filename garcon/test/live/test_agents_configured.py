@@ -1,0 +1,78 @@
+"""Agents by configuration alone, with real services: the scripted one under another name."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import garcon
+from garcon.test.live.fleets import FleetTestCase
+from garcon.testing.fleet import Service
+
+AGENT = """
+[agents.mine]
+command = [{python}, "-P", "-m", "garcon.testing.scripted_agent"]
+label = "My agent"
+models = ["scripted"]
+
+[agents.mine.environment]
+PYTHONPATH = {path}
+MY_OWN = "from the file"
+
+[agents.absent]
+command = ["no-such-program"]
+"""
+
+
+class ConfiguredAgentTests(FleetTestCase):
+    def write(self, config: Path, text: str | None = None) -> None:
+        config.mkdir(exist_ok=True)
+        whole = AGENT.format(
+            python=json.dumps(sys.executable),
+            path=json.dumps(str(Path(garcon.__file__).parents[1])),
+        )
+        (config / "agents.toml").write_text(whole if text is None else text)
+
+    def turn(self, service: Service, *options: str) -> str:
+        done = self.fleet.garcon(
+            service,
+            *("start", "--agent", "acp-mine", "--model", "scripted", *options),
+            *(
+                "--cwd",
+                str(self.fleet.project("project")),
+                "run echo $MY_OWN $GARCON_RUNTIME\nsay done",
+            ),
+        )
+        chat, _ = done.handle()
+        results = [row for row in self.rows(service, chat) if row["type"] == "tool-result"]
+        text: str = results[0]["content"]["text"].strip()
+        return text
+
+    def test_on_the_controller_and_on_a_worker(self) -> None:
+        """Each machine has those of its own file; one whose program is missing is not there."""
+        self.write(self.fleet.root / "controller")
+        self.write(self.fleet.root / "worker")
+        controller, _, executor_id = self.fleet.pair()
+        self.assertEqual(self.turn(controller), "from the file controller")
+        self.assertEqual(self.turn(controller, "--executor", executor_id), "from the file executor")
+        agents = self.fleet.garcon(controller, "list", "agents", "--json").json
+        names = json.dumps(agents)
+        self.assertIn("acp-mine", names)
+        self.assertNotIn("acp-absent", names)
+        self.assertNotIn("from the file", names)
+
+    def test_a_wrong_file(self) -> None:
+        """Neither role starts, and says in one line where the mistake is."""
+        for folder, start in (
+            ("controller", lambda: self.fleet.controller(wait=False)),
+            ("worker", lambda: self.fleet.worker("--listen", "0", "--no-tls", wait=False)),
+        ):
+            config = self.fleet.root / folder
+            self.write(config, "[agents.mine]\ncommand = ['x']\nenvironment = {A_KEY = ['hidden']}")
+            service = start()
+            self.assertEqual(service.process.wait(20), 1)
+            lines = [line for line in service.output.text().splitlines() if "Failed" in line]
+            self.assertEqual(len(lines), 1, service.output.text())
+            self.assertIn(f"{config}/agents.toml: agents.mine.environment.A_KEY", lines[0])
+            self.assertNotIn("hidden", service.output.text())

@@ -1,0 +1,183 @@
+"""What an agent may use, with real processes: at the limit and one more."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from garcon.contract.runs import RunEnded, RunFailure
+from garcon.deferreds import Waiters
+from garcon.errors import GarconError
+from garcon.runtime.agents.process import AgentProcess, Exit
+from garcon.runtime.cgroups import Cgroups
+from garcon.runtime.session_limits import LINE, SessionLimits
+from garcon.testing.agent_runs import RecordingSink
+from garcon.testing.local_runtimes import RuntimeCase, runs
+
+
+class ProcessLimits(TestCase):
+    """One process, whose owner hears of what it passes."""
+
+    timeout = 120
+
+    def setUp(self) -> None:
+        self.directory = Path(self.mktemp()).absolute()
+        self.directory.mkdir(parents=True)
+        self.messages: list[dict[str, Any]] = []
+        self.exits: list[Exit] = []
+        self.failures: list[RunFailure] = []
+        self.changed: Waiters[None] = Waiters()
+
+    def start(self, script: str, limits: SessionLimits) -> AgentProcess:
+        def note(into: list[Any]) -> Any:
+            def take(one: Any) -> None:
+                into.append(one)
+                self.changed.fire(None)
+
+            return take
+
+        process = AgentProcess(
+            reactor, note(self.messages), note(self.exits), note(self.failures), limits
+        )
+        environment = {"PATH": os.environ.get("PATH", os.defpath)}
+        process.start(["sh", "-c", script], environment, str(self.directory))
+        self.addCleanup(process.end, "TERM", at_once=True)
+        return process
+
+    async def until(self, holds: Any) -> None:
+        while not holds():
+            d: Deferred[None] = self.changed.wait()
+            await d.addTimeout(60, reactor)
+
+    async def test_output_of_a_turn(self) -> None:
+        """So many bytes are taken, line ends included; the next one is too much, once."""
+        line = '{"n": 1}\n'
+        limits = SessionLimits(output=2 * len(line))
+        process = self.start("while read -r x; do echo '{\"n\": 1}'; done", limits)
+        for _ in range(2):
+            process.send({})
+        await self.until(lambda: len(self.messages) == 2)
+        process.turn_begins()
+        for _ in range(2):
+            process.send({})
+        await self.until(lambda: len(self.messages) == 4)
+        self.assertEqual(self.failures, [])
+        for _ in range(3):
+            process.send({})
+        await self.until(lambda: self.failures)
+        await process.end("TERM", at_once=True)
+        self.assertEqual([failure.code for failure in self.failures], ["AGENT_OUTPUT_LIMIT"])
+        self.assertEqual(len(self.messages), 4)
+
+    async def test_no_limit_of_output(self) -> None:
+        """None is none."""
+        self.start("head -c 3000000 /dev/zero | tr '\\0' '\\n'", SessionLimits(output=None))
+        await self.until(lambda: self.exits)
+        self.assertEqual(self.failures, [])
+
+    async def test_length_of_a_line(self) -> None:
+        """64 MiB are taken whole, decoded beside the reactor's thread; one byte more is too
+        much.
+        """
+        filling = LINE - len('{"x": ""}')
+        script = (
+            """printf '{"x": "'; head -c %d /dev/zero | tr '\\0' x; printf '"}\\n'; sleep 600"""
+        )
+        self.start(script % filling, SessionLimits())
+        await self.until(lambda: self.messages)
+        self.assertEqual(len(self.messages[0]["x"]), filling)
+        self.messages.clear()
+        self.start(script % (filling + 1), SessionLimits())
+        await self.until(lambda: self.failures)
+        self.assertEqual([failure.code for failure in self.failures], ["AGENT_LINE_LIMIT"])
+        self.assertEqual(self.messages, [])
+
+    async def test_the_child_joins_its_group(self) -> None:
+        """Before the agent's program is there, so that nothing it starts is outside; when all has
+        ended, whatever is in the group is killed and the group removed.
+        """
+        groups = Cgroups(str(self.directory), memory=1_000, processes=0)
+        process = self.start("echo '{}'; sleep 600", SessionLimits(groups=groups))
+        await self.until(lambda: self.messages)
+        (path,) = self.directory.glob("garcon-agent-*")
+        self.assertEqual((path / "cgroup.procs").read_text(), "0")
+        self.assertIsNone(process.passed_limit())
+        (path / "memory.events").write_text("oom_kill 1\n")
+        failure = process.passed_limit()
+        assert failure is not None
+        self.assertEqual(failure.code, "AGENT_MEMORY_LIMIT")
+        (path / "memory.events").write_text("oom_kill 0\n")
+        (path / "pids.events").write_text("max 1\n")
+        failure = process.passed_limit()
+        assert failure is not None
+        self.assertEqual(failure.code, "AGENT_PROCESS_LIMIT")
+        await process.end("TERM", at_once=True)
+        self.assertEqual((path / "cgroup.kill").read_text(), "1")
+
+    def test_no_group_to_be_had(self) -> None:
+        """Then nothing is started."""
+        groups = Cgroups(str(self.directory / "gone"), memory=1, processes=1)
+        error = self.assertRaises(GarconError, self.start, "true", SessionLimits(groups=groups))
+        self.assertIn("control group", error.text)
+
+
+class TurnLimits(RuntimeCase):
+    """The scripted agent, held to limits by its runtime."""
+
+    def failure_of(self, sink: RecordingSink) -> RunFailure:
+        (end,) = sink.of(RunEnded)
+        self.assertEqual(end.outcome, "failed")
+        assert end.error is not None
+        return end.error
+
+    async def test_a_turn_that_writes_too_much(self) -> None:
+        """Fails with a code of its own, its agent and its tools are gone, and the chat goes on."""
+        runtime = self.a_runtime(limits=SessionLimits(output=100_000))
+        sink = await self.turn(
+            runtime, "run setsid sleep 300 >/dev/null 2>&1 & echo $! > tool\nemit 2000\nsleep 300"
+        )
+        failure = self.failure_of(sink)
+        self.assertEqual(failure.code, "AGENT_OUTPUT_LIMIT")
+        self.assertIn("100000 bytes", failure.message)
+        pid = await self.pid_in("tool")
+        await self.eventually(lambda: not runs(pid), "the tool is gone")
+        after = await self.turn(runtime, "say again", agent_session_id=sink.session_id)
+        self.assertEqual(after.texts, ["again"])
+
+    async def test_each_turn_has_all_of_it(self) -> None:
+        """What the turns before it wrote does not count."""
+        runtime = self.a_runtime(limits=SessionLimits(output=100_000))
+        first = await self.turn(runtime, "emit 200")
+        for _ in range(4):
+            sink = await self.turn(runtime, "emit 200", agent_session_id=first.session_id)
+            self.assertEqual(sink.of(RunEnded)[0].outcome, "finished")
+        self.assertEqual(len(sink.texts), 200)
+
+    async def test_a_turn_that_takes_too_long(self) -> None:
+        """Is stopped, and fails with a code of its own; its session goes on."""
+        runtime = self.a_runtime(limits=SessionLimits(seconds=1.0))
+        sink = await self.turn(runtime, "run echo $PPID\nsleep 300")
+        failure = self.failure_of(sink)
+        self.assertEqual(failure.code, "AGENT_TIME_LIMIT")
+        self.assertIn("1 seconds", failure.message)
+        again = await self.turn(runtime, "run echo $PPID", agent_session_id=sink.session_id)
+        self.assertEqual(again.of(RunEnded)[0].outcome, "finished")
+        self.assertEqual(again.results, sink.results)
+
+    async def test_a_start_that_writes_too_much(self) -> None:
+        """Is refused with what it was."""
+        runtime = self.a_runtime(limits=SessionLimits(output=10))
+        _, sink = await self.begin_or_none(runtime)
+        self.assertIsNone(sink)
+
+    async def begin_or_none(self, runtime: Any) -> tuple[Any, Any]:
+        try:
+            return await self.begin(runtime, "say x")
+        except GarconError as refusal:
+            self.assertIn("more than 10 bytes", refusal.text)
+            return None, None

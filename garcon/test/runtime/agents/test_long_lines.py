@@ -1,0 +1,76 @@
+"""Long lines in steps: the same as at once, whatever the window."""
+
+from __future__ import annotations
+
+import json
+from threading import Thread
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.runtime.agents.lines import decode
+from garcon.runtime.agents.long_lines import decode_in_steps
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=20,
+)
+
+
+class Steps(SynchronousTestCase):
+    @given(st.dictionaries(st.text(max_size=5), _VALUES), st.integers(1, 60), st.booleans())
+    def test_the_same_as_at_once(self, value: dict[str, Any], window: int, is_spaced: bool) -> None:
+        """Whatever the line and the window, with white space and without, escaped and not."""
+        line = json.dumps(value, indent=2 if is_spaced else None, ensure_ascii=is_spaced).encode(
+            "utf-8", "surrogatepass"
+        )
+        self.assertEqual(decode_in_steps(line, window), decode(line))
+
+    @given(st.binary(max_size=60), st.integers(1, 60))
+    def test_any_bytes(self, line: bytes, window: int) -> None:
+        """What is no object is nothing."""
+        self.assertEqual(decode_in_steps(line, window), decode(line))
+
+    @given(
+        st.text(alphabet='{}[]":,1e-. \\ntu', max_size=40).map(lambda text: "{" + text),
+        st.integers(1, 50),
+    )
+    def test_nearly_json(self, text: str, window: int) -> None:
+        """As it is cut or spoilt."""
+        line = text.encode()
+        self.assertEqual(decode_in_steps(line, window), decode(line))
+
+    def test_a_number_at_the_window_s_end(self) -> None:
+        """Is not taken for a shorter one."""
+        line = b'{"a": [12345, [67890, 12345], {"b": 67890}], "c": 13579}'
+        for window in range(1, len(line) + 2):
+            self.assertEqual(decode_in_steps(line, window), json.loads(line), window)
+
+    def test_others_have_their_turn(self) -> None:
+        """While one thread decodes many megabytes another goes on, again and again."""
+        line = b'{"a": [' + b'{"b": [1, "x"]},' * 500_000 + b"0]}"
+        decoding = Thread(target=decode_in_steps, args=(line,))
+        turns = 0
+        decoding.start()
+        while decoding.is_alive():
+            decoding.join(0.001)
+            turns += 1
+        self.assertGreater(turns, 20)
+
+    def test_what_no_store_could_keep_is_replaced(self) -> None:
+        """As in short lines."""
+        for line in (b'{"a": ["x\\ud800"]}', b'{"\xff": 1}', b'{"a": "\\ud83e\\uddc0"}'):
+            self.assertEqual(decode_in_steps(line, 4), decode(line))
+
+    def test_what_is_nested_too_deep(self) -> None:
+        """Is nothing, and no error."""
+        deep = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+        self.assertIsNone(decode_in_steps(deep))
+        self.assertIsNone(decode_in_steps(b"[" * 100_000, 10))
