@@ -110,7 +110,6 @@ class RegistryTests(SynchronousTestCase):
                 "POST /chats/search",
                 "GET /chats/search/status",
                 "POST /chats/search/rebuild",
-                "POST /executors/:executorId/diagnostics/end-process",
                 "GET /tickets/bootstrap",
                 "GET /tickets",
                 "GET /tickets/detail",

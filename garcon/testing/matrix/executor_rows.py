@@ -26,6 +26,7 @@ _CREATE: dict[str, Any] = {
 _ASSIGNED = (("executorId", "{own}"), ("apiProviderId", "{profile}"))
 _INVALID: dict[str, Any] = {"status": 400, "code": "VALIDATION_FAILED"}
 _UNKNOWN: dict[str, Any] = {"status": 404, "code": "EXECUTOR_NOT_FOUND"}
+_NO_PROCESS: dict[str, Any] = {"pid": 2**31 - 1, "started": 1}
 _PUBLIC_URL = Instead(Why.PUBLIC_URL, 400, "VALIDATION_FAILED")
 _NARROW = Instead(Why.ENVELOPE, 400, "VALIDATION_FAILED")
 
@@ -237,6 +238,27 @@ ROWS = (
             Typed("an unknown one", words=("executor", "doctor", UNKNOWN), status=2),
         ),
         allowed=Allowed(LINK),
+    ),
+    Row(
+        routes.END_PROCESS,
+        asked=(
+            Asked(
+                "none of them",
+                executor="{own}",
+                body=_NO_PROCESS,
+                status=404,
+                code="PROCESS_NOT_FOUND",
+            ),
+            Asked("an unknown executor", executor=UNKNOWN, body=_NO_PROCESS, **_UNKNOWN),
+            Asked("no process", executor="{own}", body={}, **_INVALID),
+        ),
+        typed=(
+            Typed(
+                "none of them",
+                words=("executor", "doctor", "{own}", "--end", "2147483647"),
+                status=2,
+            ),
+        ),
     ),
     Row(
         routes.LIST_ASSIGNMENTS,

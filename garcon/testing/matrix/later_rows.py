@@ -17,17 +17,13 @@ def _later(
     body: Any = None,
     *,
     query: tuple[tuple[str, str], ...] = (),
-    executor: str = "",
 ) -> Row:
-    asked = Asked(
-        "not yet", status=404, body=body, query=query, executor=executor, instead=_INSTEAD
-    )
+    asked = Asked("not yet", status=404, body=body, query=query, instead=_INSTEAD)
     return Row(route, asked=(asked,), is_served=False)
 
 
 _CHAT = (("chatId", "{read chat}"),)
 ROWS = (
-    _later(routes.END_PROCESS, {}, executor="{own}"),
     _later(routes.EXPORT, query=_CHAT),
     _later(routes.HANDOFF_ARTIFACT, query=_CHAT),
     _later(routes.SEARCH, {"query": "hello"}),
