@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 from msgspec import Raw
+from twisted.internet.defer import Deferred
 
 from garcon.contract import limits, operations, routes
 from garcon.contract.limits import KIB, MIB
@@ -85,6 +86,33 @@ class SlotTests(WholeBridge):
         self.starting.waiting[2].callback({})
         self.waiting(self.start())
         self.busy(self.start())
+
+    def test_reads_that_take_their_time_to_end_keep_theirs(self) -> None:
+        """A read is cancelled when its command goes away, and its slot is free when it has really
+        ended, not before.
+        """
+        ends: list[Deferred[None]] = []
+
+        async def stubborn(call: Any) -> dict[str, bool]:
+            never: Deferred[None] = Deferred()
+            try:
+                await never
+            finally:
+                ends.append(Deferred())
+                await ends[-1]
+            return {}
+
+        self.handlers.register(operations.LIST_CHATS, stubborn)
+        for _ in range(limits.POOL_SHORT_BULK):
+            self.read().vanish()
+            self.settle(0.1)
+        self.assertEqual(len(ends), limits.POOL_SHORT_BULK)
+        self.busy(self.read())
+        self.relink()
+        self.busy(self.read())
+        ends[0].callback(None)
+        self.waiting(self.read())
+        self.busy(self.read())
 
     def test_revoked_waits_keep_their_slots(self) -> None:
         """Taking a grant and giving it again makes no room either."""

@@ -76,3 +76,30 @@ class PairedLanes(Workshop):
         await listing
         self.assertEqual(len(answers[0].json["chats"]), 2)
         self.assertEqual(len(await self.chats()), 2)
+
+    async def test_a_shell_over_a_disconnection(self) -> None:
+        """Nobody can reach the worker; its commands say so, and hold nothing back for later.  When
+        the link is there again the same shell's commands work.
+        """
+        info, screen = await self.shell()
+        told = self.fleet.projects / "told"
+        command = "garcon start-async --agent scripted --model scripted --cwd . 'say'"
+        loop = f"until {command} > started 2> told; do sleep 0.2; done; echo ba''ck"
+        await self.terminals.input(screen.attachment_id, "until [ -e go ]; do sleep 0.1; done; ")
+        await self.terminals.input(screen.attachment_id, loop + "\n")
+        self.proxy.refuse()
+        self.proxy.cut()
+        executors = self.controller.executors
+        await self.eventually(
+            lambda: executors.availability(self.executor_id) != "ready", "the disconnection"
+        )
+        (self.fleet.projects / "go").touch()
+        await self.eventually(
+            lambda: told.exists() and "CLI_CONTROLLER_UNAVAILABLE" in told.read_text(), "a refusal"
+        )
+        self.assertEqual(await self.chats(), [])
+        self.proxy.refuse(False)
+        await self.linked()
+        screen = await self.attach(info)
+        await self.seen(screen, "back")
+        self.assertEqual(len(await self.chats()), 1)
