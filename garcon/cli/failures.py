@@ -63,6 +63,18 @@ class TransportFailure(GarconError):
         return self.text
 
 
+class NoNetwork(TransportFailure):
+    """Whoever runs this command, such as an agent's sandbox, keeps it from the network."""
+
+    def __init__(self) -> None:
+        # No word of what agents take for the sandbox's own: they show such a command to nobody.
+        super().__init__(
+            "this command is kept from the network, and so from Garcon on this machine as well;"
+            " have it run with network access, for which an agent can ask",
+            False,
+        )
+
+
 class BadAnswer(TransportFailure):
     """An answer came, but it is not one this operation gives: nothing is known from it."""
 

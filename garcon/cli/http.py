@@ -6,7 +6,9 @@ cost each command 30 ms.  `ResponseParser` is the protocol as values; `exchange`
 
 from __future__ import annotations
 
-from garcon.cli.failures import TransportFailure
+import errno
+
+from garcon.cli.failures import NoNetwork, TransportFailure
 
 try:
     # The socket module itself costs 7 ms for what is not needed here.
@@ -215,11 +217,9 @@ def exchange(
     deadline = clock() + seconds
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     address = "127.0.0.1" if host == "localhost" else host
-    sock = sockets.socket(family, sockets.SOCK_STREAM)
+    sock = _connected(family, (address, port), seconds)
     sent = False
     try:
-        sock.settimeout(seconds)
-        sock.connect((address, port))
         sock.settimeout(max(deadline - clock(), 0.001))
         sent = True
         _send(sock, request)
@@ -232,6 +232,29 @@ def exchange(
         raise TransportFailure(str(e), sent) from None
     finally:
         sock.close()
+
+
+def _connected(family: int, address: tuple[str, int], seconds: float) -> sockets.socket:
+    """Return a socket to the endpoint.
+
+    Nobody is refused leave to connect to loopback but by a sandbox, some of which refuse the socket
+    itself, and some have no loopback that leads anywhere.
+    """
+    try:
+        sock = sockets.socket(family, sockets.SOCK_STREAM)
+        try:
+            sock.settimeout(seconds)
+            sock.connect(address)
+        except BaseException:
+            sock.close()
+            raise
+    except TimeoutError:
+        raise TransportFailure(f"no answer within {seconds:g} s", False) from None
+    except OSError as e:
+        if isinstance(e, PermissionError) or e.errno == errno.ENETUNREACH:
+            raise NoNetwork from None
+        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", False) from None
+    return sock
 
 
 def _send(sock: sockets.socket, request: bytes) -> None:
