@@ -7,17 +7,22 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from garcon.testing.claude_code import install
+from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
-from garcon.testing.npm_agents import NotInstalled
+from garcon.testing.npm_agents import NotInstalled, NpmAgent
+
+
+def program_of(agent: NpmAgent) -> str:
+    """Return the program of a pinned agent; skip where npm cannot bring it."""
+    try:
+        return agent.install()
+    except NotInstalled as error:
+        raise SkipTest(f"no {agent.title}: {error}") from None
 
 
 def claude_code() -> str:
     """Return the program of the pinned Claude Code; skip where npm cannot bring it."""
-    try:
-        return install()
-    except NotInstalled as error:
-        raise SkipTest(f"no Claude Code: {error}") from None
+    return program_of(CLAUDE_CODE)
 
 
 SCRIPTED = ("--agent", "scripted", "--model", "scripted")
