@@ -16,6 +16,7 @@ from garcon.cli.failures import (
     ApiError,
     BadAnswer,
     CommandFailure,
+    NoNetwork,
     RuntimeReplaced,
     TransportFailure,
     failure_of,
@@ -91,8 +92,8 @@ class GarconClient:
             failure = failure_of(e, VERIFICATION)
             # Whatever the answer, the typed command is not what is wrong here.
             failure.exit_status = OPERATIONAL
-            if isinstance(e, TransportFailure) and not e.sent:
-                failure.text += f" ({endpoint.unreached(e.errno)})"
+            if isinstance(e, TransportFailure) and not e.sent and not isinstance(e, NoNetwork):
+                failure.text += f" ({endpoint.unreached()})"
             raise failure from None
 
     def verify(self, seconds: float = CONTEXT_TIME) -> None:

@@ -6,7 +6,6 @@ Exactly two files are looked at, nothing falls back, and no secret is sent befor
 from __future__ import annotations
 
 import json
-from errno import EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EPERM
 
 from garcon.cli.failures import (
     ARGUMENTS,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 PROOF_TIME = 5.0
 _LARGEST_PROOF = 64 * 1024
-_NO_NETWORK = frozenset({EPERM, EACCES, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EADDRNOTAVAIL})
-"""How a system says that a process has no loopback network, or may not use it."""
 
 
 class Endpoint:
@@ -55,18 +52,13 @@ class Endpoint:
         self.authority = f"[{self.host}]" if ":" in self.host else self.host
         self.authority += f":{self.port}"
 
-    def unreached(self, errno: int | None) -> str:
+    def unreached(self) -> str:
         """Say what it means that nobody was reached at the address that the descriptor names."""
-        if errno in _NO_NETWORK:
-            return (
-                "this process may not use the loopback network, as in a sandbox without network"
-                " access; Garcon is reached over it and over nothing else"
-            )
         service = "worker" if self.role == "executor" else self.role
         told = f"{self._path} was left by a {service} that seems to have crashed; start it again"
         if has_only_loopback():
-            told += ". Or this process has a network of its own, as in a sandbox: then it cannot"
-            told += f" reach the {service}"
+            told += ". Or this process has a network of its own, with nobody else in it: then it"
+            told += f" cannot reach the {service}, and has to be run with network access"
         return told
 
     def was_replaced(self) -> bool:

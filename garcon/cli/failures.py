@@ -54,17 +54,26 @@ class ApiError(GarconError):
 
 
 class TransportFailure(GarconError):
-    """No usable answer came.  `sent` tells whether the request may have been received, `errno`
-    what the system said, if it was the system.
-    """
+    """No usable answer came.  `sent` tells whether the request may have been received."""
 
-    def __init__(self, text: str, sent: bool, errno: int | None = None) -> None:
+    def __init__(self, text: str, sent: bool) -> None:
         super().__init__("", text, status=0, retryable=True)
         self.sent = sent
-        self.errno = errno
 
     def said(self) -> str:
         return self.text
+
+
+class NoNetwork(TransportFailure):
+    """Whoever runs this command, such as an agent's sandbox, keeps it from the network."""
+
+    def __init__(self) -> None:
+        # No word of what agents take for the sandbox's own: they show such a command to nobody.
+        super().__init__(
+            "this command is kept from the network, and so from Garcon on this machine as well;"
+            " have it run with network access, for which an agent can ask",
+            False,
+        )
 
 
 class BadAnswer(TransportFailure):

@@ -6,7 +6,9 @@ cost each command 30 ms.  `ResponseParser` is the protocol as values; `exchange`
 
 from __future__ import annotations
 
-from garcon.cli.failures import TransportFailure
+from errno import EACCES, EADDRNOTAVAIL, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EPERM
+
+from garcon.cli.failures import NoNetwork, TransportFailure
 
 try:
     # The socket module itself costs 7 ms for what is not needed here.
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 LARGEST_HEAD = 64 * 1024
 LARGEST_BODY = 64 * 1024 * 1024
 _READ = 256 * 1024
+_NO_NETWORK = frozenset({EPERM, EACCES, EAFNOSUPPORT, ENETDOWN, ENETUNREACH, EADDRNOTAVAIL})
+"""How a system says that a process has no loopback network, or may not use it."""
 
 
 class ProtocolError(Exception):
@@ -215,12 +219,9 @@ def exchange(
     deadline = clock() + seconds
     family = sockets.AF_INET6 if ":" in host else sockets.AF_INET
     address = "127.0.0.1" if host == "localhost" else host
-    sock, sent = None, False
+    sock = _connected(family, (address, port), seconds)
+    sent = False
     try:
-        # A sandbox may refuse even this.
-        sock = sockets.socket(family, sockets.SOCK_STREAM)
-        sock.settimeout(seconds)
-        sock.connect((address, port))
         sock.settimeout(max(deadline - clock(), 0.001))
         sent = True
         _send(sock, request)
@@ -228,12 +229,34 @@ def exchange(
     except TimeoutError:
         raise TransportFailure(f"no answer within {seconds:g} s", sent) from None
     except OSError as e:
-        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", sent, e.errno) from None
+        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", sent) from None
     except ProtocolError as e:
         raise TransportFailure(str(e), sent) from None
     finally:
-        if sock is not None:
+        sock.close()
+
+
+def _connected(family: int, address: tuple[str, int], seconds: float) -> sockets.socket:
+    """Return a socket to the endpoint.
+
+    Nobody is refused leave to connect to loopback but by a sandbox, some of which refuse the socket
+    itself, and some have no loopback that leads anywhere.
+    """
+    try:
+        sock = sockets.socket(family, sockets.SOCK_STREAM)
+        try:
+            sock.settimeout(seconds)
+            sock.connect(address)
+        except BaseException:
             sock.close()
+            raise
+    except TimeoutError:
+        raise TransportFailure(f"no answer within {seconds:g} s", False) from None
+    except OSError as e:
+        if e.errno in _NO_NETWORK:
+            raise NoNetwork from None
+        raise TransportFailure(f"cannot reach Garcon: {e.strerror or e}", False) from None
+    return sock
 
 
 def _send(sock: sockets.socket, request: bytes) -> None:

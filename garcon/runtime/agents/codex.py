@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
@@ -21,7 +21,7 @@ from garcon.contract.catalogs import (
 from garcon.contract.runs import Launch, NativeSession
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
-from garcon.runtime.agents import codex_endpoint, codex_history
+from garcon.runtime.agents import codex_history, codex_options
 from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
 from garcon.runtime.agents.codex_models import ModelList
 from garcon.runtime.agents.codex_program import program_behind
@@ -134,27 +134,30 @@ class CodexAgent:
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
 
+        def invoke(launch: Launch, resume: str | None) -> Deferred[Invocation]:
+            return self._invoke(launch, environment)
+
         def converse(launch: Launch, resume: str | None) -> CodexConversation:
             return CodexConversation(launch, resume, self._models.known().efforts_of)
 
-        return AgentSession(self._reactor, environment, "TERM", self._invoke, converse)
+        return AgentSession(self._reactor, environment, "TERM", invoke, converse)
 
     @returns_deferred
-    async def _invoke(self, launch: Launch, resume: str | None) -> Invocation:
+    async def _invoke(self, launch: Launch, environment: Mapping[str, str]) -> Invocation:
         program = self._program()
         if program is None:
             raise launch_failed(f"the agent's program {self._named!r} was not found")
         endpoint = await endpoint_of(launch, self._credentials)
         if endpoint is not None and not (endpoint.capabilities and endpoint.capabilities.responses):
             raise launch_failed("The endpoint does not offer the Responses API, which Codex needs.")
-        told = codex_endpoint.told(endpoint)
+        told = codex_options.told(endpoint)
         whose = (
             None
             if endpoint is None
             else (launch.api_provider_id, launch.model_endpoint_id, endpoint.revision)
         )
         return Invocation(
-            command=[program, SERVER, *told.options],
+            command=[program, SERVER, *told.options, *codex_options.path_options(environment)],
             environment=told.environment,
             key=(program, whose),
             secrets=Secrets.of(endpoint),

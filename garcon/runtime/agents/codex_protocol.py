@@ -225,7 +225,12 @@ class CodexConversation:
         stamp: Stamp,
     ) -> list[Output]:
         error = None if text is None else RunFailure(code="AGENT_FAILED", message=text)
-        end = RunEnded(outcome=outcome, error=error, anchor=turn.id or None)
+        end = RunEnded(
+            outcome=outcome,
+            error=error,
+            anchor=turn.id or None,
+            usage=self._memory.spent.taken(),
+        )
         outputs = turn.close(stamp, goes_on=outcome == "finished")
         if outcome != "interrupted":
             return [*outputs, *self._over(end)]

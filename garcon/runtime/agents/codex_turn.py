@@ -29,6 +29,7 @@ from garcon.runtime.agents import codex_items
 from garcon.runtime.agents.codex_errors import retry_text
 from garcon.runtime.agents.codex_known import MEMBERS
 from garcon.runtime.agents.codex_requests import Asked
+from garcon.runtime.agents.codex_usage import Spent
 from garcon.runtime.agents.codex_wire import an_object, answer, objects_of, text_of
 from garcon.runtime.agents.conversation import Emit, Output, Unknown
 from garcon.runtime.agents.stamps import Stamp
@@ -48,8 +49,8 @@ class Memory:
     in_background: set[str] = field(factory=set)
     """Commands that went on when their turn was over."""
     noticed: set[str] = field(factory=set)
-    tokens: float | None = None
-    tokens_before: float | None = None
+    spent: Spent = field(factory=Spent)
+    context_before: int | None = None
     """As it was when a compaction began."""
 
 
@@ -86,7 +87,7 @@ class CodexTurn:
     def _item_started(self, said: dict[str, Any], stamp: Stamp) -> list[Output]:
         item = an_object(said.get("item"))
         if item.get("type") == "contextCompaction":
-            self._memory.tokens_before = self._memory.tokens
+            self._memory.context_before = self._memory.spent.context
         return [*_unknown(item), *self._show(item, stamp)]
 
     def _item_completed(self, said: dict[str, Any], stamp: Stamp) -> list[Output]:
@@ -113,7 +114,7 @@ class CodexTurn:
         return [row(use)]
 
     def _compacted(self, stamp: Stamp) -> Output:
-        before, after = self._memory.tokens_before, self._memory.tokens
+        before, after = self._memory.context_before, self._memory.spent.context
         compaction = Compaction(
             timestamp=stamp.now,
             trigger="manual" if self.launch.is_compaction else "auto",
@@ -153,9 +154,7 @@ class CodexTurn:
         return [row(use), row(result)]
 
     def _tokens_used(self, said: dict[str, Any], stamp: Stamp) -> list[Output]:
-        last = an_object(an_object(said.get("tokenUsage")).get("last")).get("totalTokens")
-        if isinstance(last, int | float):
-            self._memory.tokens = last
+        self._memory.spent.take(an_object(said.get("tokenUsage")))
         return []
 
     def _error(self, said: dict[str, Any], stamp: Stamp) -> list[Output]:

@@ -13,21 +13,22 @@ from garcon.testing.fleet import Finished, Fleet, Service, eventually
 from garcon.testing.npm_agents import NotInstalled, NpmAgent
 
 
+def program_of(agent: NpmAgent) -> str:
+    """Return the program of a pinned agent; skip where npm cannot bring it."""
+    try:
+        return agent.install()
+    except NotInstalled as error:
+        raise SkipTest(f"no {agent.title}: {error}") from None
+
+
 def claude_code() -> str:
     """Return the program of the pinned Claude Code; skip where npm cannot bring it."""
-    return _installed(CLAUDE_CODE)
+    return program_of(CLAUDE_CODE)
 
 
 def codex() -> str:
     """Return the program of the pinned Codex; skip where npm cannot bring it."""
-    return _installed(CODEX)
-
-
-def _installed(program: NpmAgent) -> str:
-    try:
-        return program.install()
-    except NotInstalled as error:
-        raise SkipTest(f"no {program.title}: {error}") from None
+    return program_of(CODEX)
 
 
 SCRIPTED = ("--agent", "scripted", "--model", "scripted")

@@ -75,7 +75,10 @@ class Turns(CodexCase):
         self.assertEqual(second.of(SessionStarted), [])
         self.assertEqual(self.agent_pid(), pid)
         self.assertIn("turn 1", str(self.asked["input"]))
-        self.assertEqual(second.of(RunEnded)[0].agent_version, VERSION)
+        end = second.of(RunEnded)[0]
+        self.assertEqual(end.agent_version, VERSION)
+        assert end.usage is not None
+        self.assertEqual((end.usage.input_tokens, end.usage.output_tokens), (10, 5))
 
     async def test_tool_call_in_the_sandbox(self) -> None:
         """A command that only touches the project is not asked about."""

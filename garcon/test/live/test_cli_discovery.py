@@ -7,16 +7,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from errno import EACCES, EAFNOSUPPORT, ECONNREFUSED, ENETUNREACH, EPERM
 from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 import garcon
-from garcon.cli.discovery import Endpoint, has_only_loopback
+from garcon.cli.discovery import has_only_loopback
 from garcon.cli.main import run
-from garcon.local.descriptors import read
 from garcon.local.roots import ConfigRoot
 from garcon.testing.fake_controller import STARTED, FakeController, FakeMachine
 from garcon.testing.http_double import answer, refusal
@@ -156,19 +154,6 @@ class SelectionTests(DiscoveryCase):
         self.assert_refused("runtime verification: cannot reach Garcon")
         self.assert_refused("was left by a worker that seems to have crashed; start it again")
         self.assertEqual([], self.controller.double.asked)
-
-    def test_a_sandbox_that_forbids_the_network(self) -> None:
-        """It is told apart from an endpoint that is gone, whatever its way to say no; the proof has
-        not been asked for.
-        """
-        self.worker.publish(self.root, "executor")
-        descriptor = read(self.root.descriptor("executor"), "executor")
-        endpoint = Endpoint(descriptor, "runtime.json")
-        for errno in (EPERM, EACCES, ENETUNREACH, EAFNOSUPPORT):
-            told = endpoint.unreached(errno)
-            self.assertIn("a sandbox without network access", told)
-            self.assertNotIn("crashed", told)
-        self.assertIn("seems to have crashed", endpoint.unreached(ECONNREFUSED))
 
     def test_only_the_loopback_interface(self) -> None:
         """That is how an isolated network looks; without a list nothing is claimed."""

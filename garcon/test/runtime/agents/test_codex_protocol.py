@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.messages import Compaction, TodoWriteToolUse
-from garcon.contract.runs import RowProduced, RunEnded, SessionStarted
+from garcon.contract.runs import RowProduced, RunEnded, SessionStarted, Usage
 from garcon.contract.steering import Steer, Steered, SteerTarget
 from garcon.runtime.agents.codex_protocol import NO_INSTRUCTIONS
 from garcon.runtime.agents.codex_settings import USUAL_EFFORTS, effort
@@ -493,3 +493,41 @@ class Unknowns(CodexCase):
             self.assertEqual(self.sent["id"], "r-1")
             self.assertEqual(self.sent["error"]["code"], -32601)
             self.assertEqual(bool(self.kinds()), is_news)
+
+
+class Usages(CodexCase):
+    def use(self, total: tuple[int, int], last: tuple[int, int], window: int = 1000) -> None:
+        """Let it count."""
+        counted = [
+            {"inputTokens": given, "outputTokens": made, "totalTokens": given + made}
+            for given, made in (total, last)
+        ]
+        self.hear(
+            "thread/tokenUsage/updated",
+            tokenUsage={"total": counted[0], "last": counted[1], "modelContextWindow": window},
+        )
+
+    def used(self) -> Usage | None:
+        """What the turn that has just ended used."""
+        (end,) = [event for event in self.taken.events if isinstance(event, RunEnded)]
+        return end.usage
+
+    def test_each_turn_has_what_it_used(self) -> None:
+        """Of a thread whose totals have a past; what is told twice counts once."""
+        self.use((510, 205), (10, 5))
+        self.use((510, 205), (10, 5))
+        self.use((530, 215), (20, 10))
+        self.complete()
+        self.assertEqual(self.used(), Usage(input_tokens=30, output_tokens=15, context_window=1000))
+        self.taken.events.clear()
+        self.prompt()
+        self.use((531, 217), (1, 2))
+        self.complete()
+        self.assertEqual(self.used(), Usage(input_tokens=1, output_tokens=2, context_window=1000))
+
+    def test_nothing_used_is_nothing_told(self) -> None:
+        """Also where the counts are none."""
+        self.hear("thread/tokenUsage/updated", tokenUsage={"total": {"inputTokens": "x"}})
+        self.hear("thread/tokenUsage/updated")
+        self.complete()
+        self.assertIsNone(self.used())

@@ -1,8 +1,11 @@
-"""How Codex is told of a profile's endpoint: the address by options, what is secret by variables."""
+"""What Codex is told on its command line: a profile's endpoint, of which what is secret goes by
+variables, and the path of its commands.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from attrs import Factory, frozen
 
@@ -48,6 +51,16 @@ def told(endpoint: ResolvedEndpoint | None) -> Told:
         members["env_http_headers"] = variables
     options = [*_options(members), "-c", f"model_provider={_toml(PROVIDER)}"]
     return Told(options, environment)
+
+
+def path_options(environment: Mapping[str, str]) -> list[str]:
+    """Return what keeps the path of an environment.
+
+    Codex runs commands by a login shell, and the system's profile forgets there what was added to
+    the path, ``garcon`` among it.
+    """
+    path = environment.get("PATH")
+    return [] if path is None else ["-c", f"shell_environment_policy.set.PATH={_toml(path)}"]
 
 
 def _options(members: dict[str, str | dict[str, str]] | dict[str, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What Codex is told of a profile's endpoint, and by what way."""
+"""What Codex is told of a profile's endpoint and of the path, and by what way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.runtime.agents.codex_endpoint import told
+from garcon.runtime.agents.codex_options import path_options, told
 
 
 def an_endpoint(**changes: Any) -> ResolvedEndpoint:
@@ -80,3 +80,11 @@ class EndpointTests(SynchronousTestCase):
         ):
             config = configured(told(an_endpoint(base_url=base)).options)
             self.assertEqual(config["model_providers"]["garcon"]["base_url"], address)
+
+
+class PathTests(SynchronousTestCase):
+    def test_the_path_is_that_of_the_environment(self) -> None:
+        """Beside whatever else the user has set."""
+        config = configured(path_options({"PATH": '/a b:/c"d'}))
+        self.assertEqual(config, {"shell_environment_policy": {"set": {"PATH": '/a b:/c"d'}}})
+        self.assertEqual(path_options({}), [])
