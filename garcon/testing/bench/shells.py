@@ -15,8 +15,6 @@ from garcon.testing.bench.carriers import Carrier
 WAIT = 120.0
 QUIET = 0.1
 BETWEEN_KEYS = 0.002
-LINE = 60
-"""Keys in a line: the kernel keeps a few thousand, and nobody types as many."""
 FLOOD = b"yes a line of a program that does not stop by itself"
 
 
@@ -63,25 +61,32 @@ def begin(carrier: Carrier) -> None:
     drain(carrier)
 
 
-def echoes(carrier: Carrier, keys: int) -> list[float]:
-    """Return how long each key took to be shown, in milliseconds."""
+def wait_for_keys(carrier: Carrier) -> None:
+    """Have a program wait for lines, so that the terminal shows what is typed."""
     carrier.send(b"echo R''EADY; cat >/dev/null; echo D''ONE\n")
     until(carrier, b"READY\r\n")
     drain(carrier)
+
+
+def echoes(carrier: Carrier, keys: int) -> list[float]:
+    """Type a line of so many keys; return how long each took to be shown, in milliseconds."""
     taken = []
-    for number in range(1, keys + 1):
+    for _ in range(keys):
         time.sleep(BETWEEN_KEYS)
         began = time.perf_counter()
         carrier.send(b"x")
         until(carrier, b"x")
         taken.append((time.perf_counter() - began) * 1e3)
-        if number % LINE == 0:
-            carrier.send(b"\n")
-            until(carrier, b"\n")
-    carrier.send(b"\n\x04")
+    carrier.send(b"\n")
+    until(carrier, b"\n")
+    return taken
+
+
+def stop_waiting(carrier: Carrier) -> None:
+    """Let the shell go on."""
+    carrier.send(b"\x04")
     until(carrier, b"DONE\r\n")
     drain(carrier)
-    return taken
 
 
 def flood(carrier: Carrier, lines: int) -> float:
