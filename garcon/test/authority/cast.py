@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from garcon.contract.operations import Operation
+from garcon.contract.routes import Route
 from garcon.controller.bridge.dispatcher import Dispatcher
 from garcon.controller.handlers import Handlers
 from garcon.link.memory import MemoryWire
@@ -38,6 +39,23 @@ START: dict[str, Any] = {
 STOP = {"clientRequestId": "s", "chatId": CHAT}
 FORK = {"sourceChatId": CHAT, "chatId": "1700000000000002"}
 RECEIPT = f"/chats/turn-receipt?chatId={CHAT}&turnId=t"
+
+
+OTHER = "7f0c2b8a-31f4-4f5b-8d5e-2f4b3c1d9e02"
+
+
+def valid(route: Route) -> tuple[str, str, dict[str, Any] | None]:
+    """Return method, path and body of a request that its envelope lets through."""
+    body: dict[str, Any] | None = {"executorId": OTHER}
+    path = route.path.removeprefix("/api/v1").replace(":executorId", OTHER)
+    if route.key == "GET /models":
+        path += "?executorId=local"
+    elif route.path.endswith("/api-provider-assignments"):
+        body = None
+        path += "" if route.method == "GET" else f"?executorId={OTHER}&apiProviderId=p1"
+    elif route.key == "PUT /app/settings":
+        body = {"features": {"transcriptSearch": {"enabled": True}}}
+    return route.method, path, None if route.method in ("GET", "DELETE") else body
 
 
 class Line(StringTransport):

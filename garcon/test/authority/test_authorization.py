@@ -11,9 +11,10 @@ from garcon.controller.http.identity import Identities
 from garcon.errors import CallError, GarconError
 from garcon.local.descriptors import new_capability
 from garcon.local.files import DirectoryNotSynced
-from garcon.test.authority.cast import START, WholeBridge
+from garcon.test.authority.cast import OTHER, START, WholeBridge, valid
 from garcon.test.controller.executors.test_remote import launch
 from garcon.test.worker.test_gateway import Client
+from garcon.worker.gateway.policy import find_route
 
 FORGED = {
     "Cookie": "session=root",
@@ -168,6 +169,51 @@ class EnvelopeTests(WholeBridge):
         self.rejected(d, "CLI_ACCESS_DENIED")
         stop = self.asked(operation=routes.STOP_CHAT.key, body={})
         self.rejected(self.sent(rpc.CLI_REQUEST, stop), "CLI_ACCESS_DENIED")
+
+
+class RegistryTests(WholeBridge):
+    """What is in the table can be asked for, and nothing that is near it."""
+
+    def test_what_has_no_handler_yet(self) -> None:
+        """Every row passes the gateway and is found, or said not to be offered: 404, by both sides'
+        consent, with and without a body.
+        """
+        self.updated(self.executor_id, allowExecutorManagement=True)
+        for route in routes.BRIDGED.values():
+            if not self.handlers.serves(route.key):
+                self.outcome(self.http(*valid(route)), 404, "OPERATION_NOT_AVAILABLE")
+
+    def test_what_is_not_in_it(self) -> None:
+        """Every other operation of the controller, and every neighbour of a row."""
+        for route in routes.ROUTES:
+            if route not in (*routes.BRIDGED.values(), routes.RUNTIME, routes.CLI_CONTEXT):
+                path = route.path.removeprefix(routes.PREFIX).replace(":executorId", OTHER)
+                self.outcome(self.http(route.method, path), 403, "CLI_ACCESS_DENIED")
+        for route in routes.BRIDGED.values():
+            path = route.path.removeprefix(routes.PREFIX).replace(":executorId", OTHER)
+            for method, near in (
+                ("TRACE", path),
+                (route.method, path + "/"),
+                (route.method, path + "/x"),
+                (route.method, path[:-1]),
+                (route.method, path + "%20"),
+                (route.method, "/" + path),
+                (route.method.lower(), path),
+            ):
+                if find_route(method, routes.PREFIX + near) is None:
+                    self.outcome(self.http(method, near), 403, "CLI_ACCESS_DENIED")
+            upgrade = {"Upgrade": "websocket", "Connection": "Upgrade"}
+            client = self.http(route.method, path, headers=upgrade)
+            self.outcome(client, 403, "CLI_ACCESS_DENIED")
+
+    def test_management_needs_both_grants(self) -> None:
+        """The second grant alone opens nothing, and the first alone no row of management."""
+        for cli, management in ((True, False), (False, True), (False, False)):
+            grants = {"allowControllerCli": cli, "allowExecutorManagement": management}
+            self.updated(self.executor_id, **grants)
+            for route in routes.BRIDGED.values():
+                if route.management:
+                    self.outcome(self.http(*valid(route)), 403, "CLI_ACCESS_DENIED")
 
 
 class LeaseTests(WholeBridge):

@@ -6,30 +6,10 @@ of each request keeps an old invocation away from the new one.
 
 from __future__ import annotations
 
-from msgspec import UNSET
-
 from garcon.contract import operations
-from garcon.contract.routes import BRIDGED, Route
-from garcon.contract.rpc import BridgedHttp
-from garcon.test.authority.cast import CHAT, FORK, START, STOP, WholeBridge
+from garcon.contract.routes import BRIDGED
+from garcon.test.authority.cast import CHAT, FORK, START, STOP, WholeBridge, valid
 from garcon.test.worker.test_gateway import Client
-
-OTHER = "7f0c2b8a-31f4-4f5b-8d5e-2f4b3c1d9e02"
-
-
-def envelope(route: Route) -> BridgedHttp:
-    """Return a request of an operation that its envelope lets through."""
-    query: list[tuple[str, str]] = []
-    body = None if route.method in ("GET", "DELETE") else {"executorId": OTHER}
-    if route.key == "GET /models":
-        query = [("executorId", "local")]
-    elif route.path.endswith("/api-provider-assignments"):
-        body = None
-        if route.method != "GET":
-            query = [("executorId", OTHER), ("apiProviderId", "p1")]
-    elif route.key == "PUT /app/settings":
-        body = {"features": {"transcriptSearch": {"enabled": True}}}  # type: ignore[dict-item]
-    return BridgedHttp(route.key, query, body, OTHER if ":executorId" in route.path else UNSET)
 
 
 class FencingTests(WholeBridge):
@@ -61,11 +41,7 @@ class FencingTests(WholeBridge):
         self.updated(self.executor_id, allowExecutorManagement=True)
         self.restart()
         for route in BRIDGED.values():
-            asked = envelope(route)
-            path = route.path.removeprefix("/api/v1").replace(":executorId", OTHER)
-            if asked.query:
-                path += "?" + "&".join(f"{name}={value}" for name, value in asked.query)
-            self.changed(self.http(route.method, path, asked.body))
+            self.changed(self.http(*valid(route)))
 
     def test_between_retry_verification_and_dispatch(self) -> None:
         """The answer of the first attempt is lost, the verification finds the same controller; then

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from typing import Any
+from unittest import skipUnless
 
+from garcon.cli.main import run
 from garcon.local.descriptors import Descriptor, read
+from garcon.local.files import InsecureFile
 from garcon.test.live.fleets import FleetTestCase
 from garcon.test.live.test_worker import ask
+from garcon.testing.fake_controller import FakeMachine
 from garcon.testing.fleet import eventually
 
 
@@ -110,6 +115,29 @@ class Gateway(FleetTestCase):
         context = self.ask("/cli/context")[1]
         self.assertNotEqual(context["serverInstanceId"], self.instance)
         self.assertEqual(self.ask("/chats", context["serverInstanceId"])[0], 200)
+
+    @skipUnless(os.geteuid() == 0, "becomes another user")
+    def test_another_account_of_this_machine(self) -> None:
+        """It reaches the port, as everybody does, but neither reads the descriptor, however open
+        the directories above it are, nor uses one that was opened to it.
+        """
+        path = self.worker.config / "executor" / "runtime.json"
+        for directory in (self.fleet.root, self.worker.config, path.parent):
+            directory.chmod(0o755)
+        machine = FakeMachine({"GARCON_CONFIG_DIR": str(self.worker.config)})
+        words = ["list", "agents", "--runtime", "executor"]
+        self.assertEqual(run(words, machine.system()), 0, machine.stderr())
+        os.seteuid(65534)
+        self.addCleanup(os.seteuid, 0)
+        self.assertRaises(PermissionError, read, path, "executor")
+        self.assertEqual(run(words, machine.system()), 3)
+        self.assertIn("cannot read", machine.stderr())
+        self.assertEqual(ask(self.descriptor, "/api/v1/chats")[0], 403)
+        os.seteuid(0)
+        path.chmod(0o644)
+        os.seteuid(65534)
+        self.assertRaises(InsecureFile, read, path, "executor")
+        self.assertEqual(run(words, machine.system()), 3)
 
     def test_an_upload_that_is_refused_is_not_read(self) -> None:
         """A body that is too large is answered at once, whatever comes of it."""
