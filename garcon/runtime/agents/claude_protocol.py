@@ -68,6 +68,10 @@ class ClaudeConversation:
     """Whether it says which line it takes up, or what it does: programs that stand in for Claude
     Code need not, and then a result is the end of the turn that runs.
     """
+    _tells_running: bool = False
+    """Whether it says that it begins to work as well."""
+    _is_running: bool = False
+    """It has said so since the turn began."""
     _taken_up: bool = False
     _result: Message | None = None
     _interrupting: bool = False
@@ -92,7 +96,7 @@ class ClaudeConversation:
     def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
         self._launch = launch
         self._line_id = stamp.fresh_id
-        self._taken_up = self._interrupting = False
+        self._taken_up = self._interrupting = self._is_running = False
         self._taking_back = self._compaction_failure = ""
         self._result = self._compacted = self._anchor = None
         self._open_tools.clear()
@@ -264,8 +268,12 @@ class ClaudeConversation:
                 self._compacted = as_object(message.get("compact_metadata"))
             case "api_retry":
                 return [_row(claude_rows.retrying(message, stamp.now))]
+            case "session_state_changed" if message.get("state") == "running":
+                self._is_running = self._tells_running = True
             case "session_state_changed" if message.get("state") == "idle":
-                if self._result is not None and not self._steers.may_still_come:
+                # It may have come to rest before it read the turn's line.
+                has_worked = self._is_running or not self._tells_running
+                if self._result is not None and has_worked and not self._steers.may_still_come:
                     return self._close(stamp)
         return []
 
@@ -329,8 +337,10 @@ class ClaudeConversation:
 
     def _resulted(self, message: Message, stamp: Stamp) -> list[Output]:
         outputs = self._named(message)
-        self._result = message
         self._spent.take(message)
+        if as_object(message.get("origin")).get("kind") and not self._interrupting:
+            return outputs  # of a turn of its own, which ours waits behind
+        self._result = message
         is_answered = self._taken_up and not self._steers
         if is_answered or self._interrupting or not self._tells:
             outputs.extend(self._close(stamp))
