@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import garcon
 from garcon.test.live.fleets import FleetTestCase, program_of
@@ -33,6 +34,7 @@ TURNS: list[Any] = [
     [escalated("garcon list agents; echo exit $?")],
     "I have asked Garcon.",
     "I remember.",
+    "There too.",
 ]
 
 
@@ -100,6 +102,7 @@ class CodexTests(FleetTestCase):
         self.outside_of_it(service, chat)
         done = self.fleet.garcon(service, "resume", chat, "Do you remember?")
         self.assertIn("I remember.", done.out)
+        self.forked(service, chat)
 
     def in_the_sandbox(self, service: Service, chat: str) -> None:
         """A command without network says that it has none, and what to do."""
@@ -121,6 +124,21 @@ class CodexTests(FleetTestCase):
         result = self.results(service, chat)[-1]
         self.assertIn("codex", result)
         self.assertIn("exit 0", result)
+
+    def forked(self, service: Service, chat: str) -> None:
+        """A fork of the chat is one of Codex's thread: nothing has to be told again."""
+        done = self.fleet.garcon(service, "fork", chat, "And in another chat?")
+        self.assertIn("There too.", done.out)
+        asked = json.dumps(self.bodies()[-1]["input"])
+        self.assertIn("Leave a file.", asked)
+        self.assertIn("touch was-here", asked)
+        self.assertNotIn("Below is the conversation of this chat so far", asked)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """What the model was asked."""
+        with urlopen(f"{self.models.url}/_script/bodies", timeout=20) as answer:
+            found: list[dict[str, Any]] = json.load(answer)
+        return found
 
     def results(self, service: Service, chat: str) -> list[str]:
         """What the chat's calls gave."""
