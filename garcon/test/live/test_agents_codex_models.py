@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from twisted.internet import reactor
+
 from garcon.contract.catalogs import AgentEntry
+from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
 from garcon.runtime.agents.codex_models import WELL_KNOWN
 from garcon.runtime.executor import LocalRuntime
 from garcon.testing.local_runtimes import RuntimeCase
@@ -107,3 +110,38 @@ class ModelTests(RuntimeCase):
         self.assertFalse(Path(f"/proc/{pid}").exists())
         self.a_program(ANSWERS)
         self.assertEqual(await self.names(runtime), ["m2", "m1"])
+
+
+class ClientTests(RuntimeCase):
+    """A talk with a program that is not what it should be."""
+
+    def a_client(self, answer_time: float = 10.0) -> CodexClient:
+        client = CodexClient(reactor, answer_time)
+        self.addCleanup(client.close)
+        return client
+
+    async def failure(self, client: CodexClient, *command: str) -> str:
+        """Begin the talk, and return why it failed."""
+        try:
+            await client.open(command, self.environment, "/")
+        except CodexFailed as failure:
+            return failure.text
+        self.fail("it did not fail")
+
+    async def test_silence_is_not_waited_for_long(self) -> None:
+        """Each answer has its time."""
+        client = self.a_client(0.2)
+        text = await self.failure(client, "sleep", "60")
+        self.assertEqual(text, "Codex did not answer within 0.2 seconds")
+
+    async def test_the_end_is_the_end_of_every_question(self) -> None:
+        """With what it has written last; nothing more is asked then."""
+        client = self.a_client()
+        text = await self.failure(client, "sh", "-c", "echo broken >&2; exit 3")
+        self.assertEqual(text, "Codex exited with status 3: broken")
+        try:
+            await client.call("model/list", {})
+        except CodexFailed as failure:
+            self.assertEqual(failure.text, "Codex has ended")
+        else:
+            self.fail("it was asked")
