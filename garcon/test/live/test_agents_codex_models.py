@@ -145,3 +145,9 @@ class ClientTests(RuntimeCase):
             self.assertEqual(failure.text, "Codex has ended")
         else:
             self.fail("it was asked")
+
+    async def test_an_answer_that_is_too_long(self) -> None:
+        """Nothing that comes behind it is waited for."""
+        client = self.a_client()
+        text = await self.failure(client, "sh", "-c", "head -c 70000000 /dev/zero; sleep 60")
+        self.assertIn("a line of more than", text)
