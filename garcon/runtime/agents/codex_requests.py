@@ -4,6 +4,7 @@ the user wants.  Each request as the row it shows, and the answers to it.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from attrs import frozen
@@ -176,19 +177,26 @@ def read(
 
 
 def _command(tool_id: str, parameters: dict[str, Any], known: ToolUse | None, now: str) -> ToolUse:
-    why = text_of(parameters.get("reason"))
-    network = an_object(parameters.get("networkApprovalContext"))
-    if host := text_of(network.get("host")):
-        why = " ".join(
-            filter(None, (why, f"It wants to reach {host} ({network.get('protocol')})."))
-        )
+    why = _why(parameters) or UNSET
     command = script_of(text_of(parameters.get("command")))
     if isinstance(known, BashToolUse):
-        return replace(known, description=why or UNSET)
+        # A shell may ask for one of the commands of its script.
+        return replace(known, command=command or known.command, description=why)
     if not command:
         name = text_of(parameters.get("kind")) or "command"
         return UnknownToolUse(timestamp=now, tool_id=tool_id, raw_name=name, input=parameters)
-    return BashToolUse(timestamp=now, tool_id=tool_id, command=command, description=why or UNSET)
+    return BashToolUse(timestamp=now, tool_id=tool_id, command=command, description=why)
+
+
+def _why(parameters: dict[str, Any]) -> str:
+    """Return why it asks, and all that would be allowed by the way."""
+    said = [text_of(parameters.get("reason"))]
+    network = an_object(parameters.get("networkApprovalContext"))
+    if host := text_of(network.get("host")):
+        said.append(f"It wants to reach {host} ({network.get('protocol')}).")
+    if more := an_object(parameters.get("additionalPermissions")):
+        said.append(f"It wants more permissions: {json.dumps(more, ensure_ascii=False)}")
+    return " ".join(filter(None, said))
 
 
 def _questions(parameters: dict[str, Any]) -> list[Question]:

@@ -56,6 +56,14 @@ class Approvals(CodexCase):
             self.assertEqual(self.decide(**decision), {"decision": answer})
             self.assertEqual(self.sent["id"], 7)
 
+    def test_a_part_of_a_script(self) -> None:
+        """What is asked about is shown, and not the whole of it."""
+        self.item("commandExecution", "started", command="/bin/zsh -lc 'a && b'")
+        self.ask(COMMAND, command="b", approvalId="x")
+        tool = self.taken.asked.requested_tool
+        assert isinstance(tool, BashToolUse)
+        self.assertEqual((tool.command, tool.tool_id), ("b", "item-1"))
+
     def test_a_patch(self) -> None:
         """Shown as the change that was announced."""
         change = {"path": "/srv/a", "kind": {"type": "add"}, "diff": "hello\n"}
@@ -74,6 +82,13 @@ class Approvals(CodexCase):
         tool = self.taken.asked.requested_tool
         assert isinstance(tool, BashToolUse)
         self.assertEqual(tool.description, "It wants to reach h (https).")
+        more = {"network": {"enabled": True}}
+        self.ask(COMMAND, "d", command="ls", reason="why", additionalPermissions=more)
+        tool = self.taken.asked.requested_tool
+        assert isinstance(tool, BashToolUse)
+        self.assertEqual(
+            tool.description, 'why It wants more permissions: {"network": {"enabled": true}}'
+        )
         self.ask(COMMAND, "b", kind="writeStdin")
         tool = self.taken.asked.requested_tool
         assert isinstance(tool, UnknownToolUse)
