@@ -113,14 +113,13 @@ class Asked:
 
     def told(self, response: PermissionResponse) -> str:
         """Return the user's answers to questions, for the transcript."""
+        assert isinstance(self.tool, AskUserQuestionToolUse)
         chosen = self._chosen(response) if response.allow else {}
-        asked = {
-            text_of(one.get("id")): one for one in objects_of(self.parameters.get("questions"))
-        }
+        given = objects_of(self.parameters.get("questions"))
         lines = [
-            f"{text_of(asked[name].get('question'))}: "
-            + (_SECRET if asked[name].get("isSecret") is True else ", ".join(said))
-            for name, said in chosen.items()
+            f"{question.prompt}: {_SECRET if is_secret(one) else ', '.join(chosen[question.id])}"
+            for question, one in zip(self.tool.questions, given, strict=True)
+            if question.id in chosen
         ]
         return "\n".join(lines) or "The user skipped the questions."
 
@@ -129,10 +128,11 @@ class Asked:
         given = response.response or {}
         if given.get("outcome") == "skipped":
             return {}
-        said = {
-            answer.get("questionId"): [str(one) for one in answer.get("selectedOptionIds") or []]
-            for answer in objects_of(given.get("answers"))
-        }
+        said = {}
+        for answer in objects_of(given.get("answers")):
+            options = answer.get("selectedOptionIds")
+            chosen = [str(one) for one in options] if isinstance(options, list) else []
+            said[text_of(answer.get("questionId"))] = chosen
         found = {}
         for question in self.tool.questions:
             labels = {option.id: option.label for option in question.options}
@@ -197,6 +197,11 @@ def _why(parameters: dict[str, Any]) -> str:
     if more := an_object(parameters.get("additionalPermissions")):
         said.append(f"It wants more permissions: {json.dumps(more, ensure_ascii=False)}")
     return " ".join(filter(None, said))
+
+
+def is_secret(question: dict[str, Any]) -> bool:
+    """Whether the answer is nobody else's business."""
+    return question.get("isSecret") is True
 
 
 def _questions(parameters: dict[str, Any]) -> list[Question]:

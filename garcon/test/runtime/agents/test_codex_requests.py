@@ -243,6 +243,18 @@ class Questions(CodexCase):
             self.assertEqual(self.decide(**decision), {"answers": {}})
             self.assertEqual(self.taken.story()[-1], "result: The user skipped the questions.")
 
+    def test_answers_of_any_form(self) -> None:
+        """What is no answer is none, and a question without a name has one of ours."""
+        for answers in (7, [7], [{"questionId": ["x"]}], [{"questionId": "color"}]):
+            self.begin()
+            self.ask(QUESTION, questions=[*QUESTIONS, {"question": "Nameless?"}])
+            given = {"outcome": "answered", "answers": answers}
+            self.assertIn("answers", self.decide(response=given))
+        self.begin()
+        self.ask(QUESTION, questions=[{"question": "Nameless?"}])
+        self.answer(("question-1", "yes"))
+        self.assertEqual(self.taken.story()[-1], "result: Nameless?: yes")
+
     def test_withdrawn(self) -> None:
         """Its call ends with it; one that is open ends with its turn."""
         self.ask(QUESTION, 3, questions=QUESTIONS)
