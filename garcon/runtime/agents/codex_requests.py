@@ -117,7 +117,7 @@ class Asked:
         chosen = self._chosen(response) if response.allow else {}
         given = objects_of(self.parameters.get("questions"))
         lines = [
-            f"{question.prompt}: {_SECRET if is_secret(one) else ', '.join(chosen[question.id])}"
+            f"{question.prompt}: {_SECRET if _is_secret(one) else ', '.join(chosen[question.id])}"
             for question, one in zip(self.tool.questions, given, strict=True)
             if question.id in chosen
         ]
@@ -199,7 +199,7 @@ def _why(parameters: dict[str, Any]) -> str:
     return " ".join(filter(None, said))
 
 
-def is_secret(question: dict[str, Any]) -> bool:
+def _is_secret(question: dict[str, Any]) -> bool:
     """Whether the answer is nobody else's business."""
     return question.get("isSecret") is True
 
