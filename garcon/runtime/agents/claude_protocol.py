@@ -132,8 +132,7 @@ class ClaudeConversation:
             return []
         self._interrupting = True
         if self._line is not None:
-            self._line = None
-            return self._end("interrupted", None, stamp)
+            return []  # it is not sent any more; the answers that it waits for come soon
         outputs: list[Output] = []
         # What waits would run after the interrupt: the turn's line, behind a turn of the agent's
         # own, and further input.
