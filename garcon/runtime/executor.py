@@ -50,6 +50,7 @@ from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
 from garcon.runtime.agents.acp import AcpAgent, AcpManifest, scripted_manifest
+from garcon.runtime.agents.acp_shipped import SHIPPED
 from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.codex import CodexAgent
 from garcon.runtime.agents.direct import direct_agents
@@ -516,8 +517,8 @@ def agents_for(
     ]
     if credentials is not None and endpoints is not None:
         agents += direct_agents(reactor, credentials, endpoints)
-    path = environment.get("PATH", os.defpath)
-    agents += [AcpAgent(reactor, manifest, path, credentials) for manifest in configured]
+    manifests = [*SHIPPED, *configured]
+    agents += [AcpAgent(reactor, manifest, environment, credentials) for manifest in manifests]
     if scripted:
-        agents.append(AcpAgent(reactor, scripted_manifest(python, environment), path))
+        agents.append(AcpAgent(reactor, scripted_manifest(python, environment), environment))
     return agents

@@ -309,11 +309,16 @@ class Turn:
             becomes["inherited"] = before.fork_from.inherited
         self._chat.set(agent_session_id=agent_session_id, fork_from=None, **becomes)
         self._commits.save_chat()
-        created = SessionCreated(chat_id=self._chat.id) if is_first else None
-        self._add(
-            rows.session(self._state.now(), agent_session_id),
-            None if created is None else lambda _: self._state.publish(created),
-        )
+
+        def durable(row: Row) -> None:
+            if is_first:
+                self._state.publish(SessionCreated(chat_id=self._chat.id))
+            elif not event.is_fork and self._chat.is_writable:
+                # Another session than the one before: nothing up to here is in it.
+                saving = self._chat.change(self._state.store, inherited=row.ordinal - 1)
+                self._state.tasks.spawn("noting where a session began", saving)
+
+        self._add(rows.session(self._state.now(), agent_session_id), durable)
 
     def _unknown(self, event: UnknownEvent) -> None:
         self._state.unknown.seen(event)

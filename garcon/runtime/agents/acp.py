@@ -8,9 +8,10 @@ import site
 import sysconfig
 from collections.abc import Mapping, Sequence
 from typing import Any
+from typing import Protocol as Structure
 
 from attrs import Factory, frozen
-from twisted.internet.defer import Deferred, succeed
+from msgspec import UNSET
 from zope.interface import implementer
 
 from garcon.contract.catalogs import (
@@ -18,17 +19,35 @@ from garcon.contract.catalogs import (
     THINKING_MODES,
     AgentEntry,
     AgentSettings,
+    Generation,
     Model,
+    NativeForking,
+    PermissionMode,
+    Protocol,
+    ThinkingMode,
 )
+from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import Launch
 from garcon.deferreds import returns_deferred
-from garcon.runtime.agents.acp_protocol import AcpConversation
+from garcon.runtime.agents.acp_models import AcpModels
+from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
 from garcon.runtime.agents.conversation import Invocation
-from garcon.runtime.agents.endpoint_variables import EndpointVariables
 from garcon.runtime.agents.endpoints import endpoint_of, model_of
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
+from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import IAgent, IAgentSession, ICredentials
+
+
+class EndpointWays(Structure):
+    """How a program is pointed at an endpoint."""
+
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """Which endpoints it can use."""
+
+    def filled(self, endpoint: ResolvedEndpoint, model: str) -> dict[str, str]:
+        """Return the variables for one endpoint and a model as that calls it."""
 
 
 @frozen(kw_only=True)
@@ -37,7 +56,9 @@ class AcpManifest:
 
     `modes` maps our permission modes to the agent's own, for the modes it lists; the others are
     ours on top of its asking mode.  `environment` is added to the child's, and what `endpoint`
-    makes of a profile's endpoint, for agents that can use one.
+    makes of a profile's endpoint, for agents that can use one.  `models`, the usual first, are
+    shown; where it `learns_models`, until it has listed its own: when it opened a session, or by
+    `model_command`, which prints one a line.  `compact` is the prompt that compacts a session.
     """
 
     id: str
@@ -47,9 +68,16 @@ class AcpManifest:
     description: str = ""
     environment: Mapping[str, str] = Factory(dict)
     modes: Mapping[str, str] = Factory(dict)
-    endpoint: EndpointVariables | None = None
+    model_command: Sequence[str] | None = None
+    learns_models: bool = False
+    endpoint: EndpointWays | None = None
+    permission_modes: Sequence[PermissionMode] = PERMISSION_MODES
+    thinking_modes: Sequence[ThinkingMode] = THINKING_MODES
     supports_images: bool = False
     supports_steering: bool = False
+    compact: str | None = None
+    native_fork: NativeForking = "none"
+    generation: Generation | None = None
 
 
 @implementer(IAgent)
@@ -60,43 +88,61 @@ class AcpAgent:
         self,
         reactor: Any,
         manifest: AcpManifest,
-        path: str,
+        environment: Mapping[str, str],
         credentials: ICredentials | None = None,
     ) -> None:
         self._reactor = reactor
         self._credentials = credentials
         self._manifest = manifest
-        self._path = path
+        self._path = environment.get("PATH", os.defpath)
         self.id = manifest.id
+        children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
+        self._models = AcpModels(
+            reactor,
+            tuple(manifest.models),
+            manifest.supports_images,
+            manifest.model_command,
+            {**children, **manifest.environment},
+        )
 
-    def entry(self) -> Deferred[AgentEntry | None]:
+    @returns_deferred
+    async def entry(self) -> AgentEntry | None:
         """The catalog entry, or None where the program is missing."""
         manifest = self._manifest
         if shutil.which(manifest.command[0], path=self._path) is None:
-            return succeed(None)
-        return succeed(
-            AgentEntry(
-                id=manifest.id,
-                label=manifest.label,
-                description=manifest.description,
-                supports_images=manifest.supports_images,
-                supports_steering=manifest.supports_steering,
-                supports_update_project_path=False,
-                supported_protocols=list(manifest.endpoint.protocols) if manifest.endpoint else [],
-                supported_permission_modes=list(PERMISSION_MODES),
-                supported_thinking_modes=list(THINKING_MODES),
-                default_settings=AgentSettings(owner_id=manifest.id, schema_version=1, values={}),
-                default_model=manifest.models[0].value if manifest.models else "",
-                models=list(manifest.models),
-            )
+            return None
+        models = await self._models.models()
+        endpoint = manifest.endpoint if self._credentials is not None else None
+        return AgentEntry(
+            id=manifest.id,
+            label=manifest.label,
+            description=manifest.description or UNSET,
+            supports_compact=manifest.compact is not None,
+            supports_images=manifest.supports_images,
+            supports_steering=manifest.supports_steering,
+            supports_update_project_path=False,
+            native_fork=manifest.native_fork,
+            accepts_api_provider_endpoints=endpoint is not None,
+            supported_protocols=list(endpoint.protocols) if endpoint is not None else [],
+            supported_permission_modes=list(manifest.permission_modes),
+            supported_thinking_modes=list(manifest.thinking_modes),
+            default_settings=AgentSettings(owner_id=manifest.id, schema_version=1, values={}),
+            generation=manifest.generation,
+            default_model=models[0].value if models else "",
+            models=list(models),
         )
 
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
         manifest = self._manifest
+        ways = AcpWays(modes=manifest.modes, compact=manifest.compact)
 
         def converse(launch: Launch, resume: str | None) -> AcpConversation:
-            return AcpConversation(launch.project_path, resume, manifest.modes)
+            fork_from = launch.fork_from if manifest.native_fork != "none" else None
+            # Through an endpoint it lists what it has nowhere else.
+            is_own = manifest.learns_models and launch.model_endpoint_id is None
+            learned = self._models.learned if is_own else lambda _: None
+            return AcpConversation(launch.project_path, resume, ways, fork_from, learned)
 
         return AgentSession(self._reactor, environment, "TERM", self._invoke, converse)
 

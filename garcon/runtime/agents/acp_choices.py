@@ -8,15 +8,19 @@ accept others without a word.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from attrs import define, field
 
-THOUGHT_LEVEL = "thought_level"
+from garcon.contract.catalogs import Model
+from garcon.runtime.agents.acp_wire import an_object, objects_of, text_of
+
+MODE, MODEL, THOUGHT_LEVEL = "mode", "model", "thought_level"
+USUAL = frozenset({"default", "none"})
+"""What stands for the agent's own choice, where it has no value of that name."""
 _LISTS = {
-    "mode": ("modes", "availableModes", "id", "currentModeId", "session/set_mode", "modeId"),
-    "model": (
+    MODE: ("modes", "availableModes", "id", "currentModeId", "session/set_mode", "modeId"),
+    MODEL: (
         "models",
         "availableModels",
         "modelId",
@@ -29,13 +33,21 @@ _LISTS = {
 
 @define
 class Choice:
-    """One thing to choose, with the request that chooses it."""
+    """One thing to choose, with the request that chooses it: values by their labels."""
 
     method: str
     parameter: str
-    values: frozenset[str]
+    values: dict[str, str]
     current: str
+    first: str
+    """What it was when the session was opened."""
     fixed: dict[str, Any] = field(factory=dict)
+
+    def meant(self, value: str) -> str:
+        """Return the agent's own value for one of ours, an empty text where it has none."""
+        if value in self.values:
+            return value
+        return self.first if value in USUAL else ""
 
 
 @define(eq=False)
@@ -48,46 +60,61 @@ class Choices:
         """Take the answer that opened the session."""
         self._by_category.clear()
         for category, (holder, names, key, current, method, parameter) in _LISTS.items():
-            listed = result.get(holder)
-            if isinstance(listed, dict):
+            if isinstance(listed := result.get(holder), dict):
+                now = text_of(listed.get(current))
                 values = _values(listed.get(names), key)
-                self._by_category[category] = Choice(
-                    method, parameter, values, str(listed.get(current, ""))
-                )
+                self._by_category[category] = Choice(method, parameter, values, now, now)
         self.configured(result)
 
     def configured(self, said: dict[str, Any]) -> None:
         """Take a list of configuration options; they go before the older lists."""
-        options = said.get("configOptions")
-        for option in options if isinstance(options, list) else []:
-            if isinstance(option, dict) and isinstance(option.get("category"), str):
-                self._by_category[option["category"]] = Choice(
-                    "session/set_config_option",
+        for option in objects_of(said.get("configOptions")):
+            category, now = option.get("category"), text_of(option.get("currentValue"))
+            if isinstance(category, str):
+                before = self._by_category.get(category)
+                is_known = before is not None and before.method == _OPTION
+                self._by_category[category] = Choice(
+                    _OPTION,
                     "value",
-                    _values(option.get("options"), "value"),
-                    str(option.get("currentValue", "")),
+                    _values(_flat(option.get("options")), "value"),
+                    now,
+                    before.first if before is not None and is_known else now,
                     {"configId": option.get("id")},
                 )
 
     def mode_changed(self, mode: str) -> None:
         """The agent says that it is in another mode now."""
-        if "mode" in self._by_category:
-            self._by_category["mode"].current = mode
+        if MODE in self._by_category:
+            self._by_category[MODE].current = mode
 
     def offers(self, category: str, value: str | None) -> bool:
         """Whether a value can be chosen."""
         choice = self._by_category.get(category)
         return choice is not None and value in choice.values
 
-    def requests(self, wanted: dict[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield method and parameters for each wanted value that is offered and not the present
-        one.
+    def lacks(self, category: str, value: str) -> bool:
+        """Whether a value cannot be had: others are listed, and it is not the present one."""
+        choice = self._by_category.get(category)
+        if choice is None or not choice.values or value in (choice.current, choice.first):
+            return False
+        return not choice.meant(value)
+
+    def models(self) -> tuple[Model, ...]:
+        """The models that are listed."""
+        choice = self._by_category.get(MODEL)
+        listed = choice.values.items() if choice is not None else ()
+        return tuple(Model(value=value, label=label) for value, label in listed)
+
+    def request(self, category: str, value: str) -> tuple[str, dict[str, Any]] | None:
+        """Return method and parameters to choose a value, None where it is not offered or is the
+        present one.
         """
-        for category, value in wanted.items():
-            choice = self._by_category.get(category)
-            if choice is not None and value in choice.values and value != choice.current:
-                choice.current = value
-                yield choice.method, {**choice.fixed, choice.parameter: value}
+        choice = self._by_category.get(category)
+        meant = choice.meant(value) if choice is not None else ""
+        if choice is None or not meant or meant == choice.current:
+            return None
+        choice.current = meant
+        return choice.method, {**choice.fixed, choice.parameter: meant}
 
     def lost(self) -> None:
         """A request failed: the present values are not known, so that all are asked for again."""
@@ -95,7 +122,15 @@ class Choices:
             choice.current = ""
 
 
-def _values(options: object, key: str) -> frozenset[str]:
-    if not isinstance(options, list):
-        return frozenset()
-    return frozenset(str(o[key]) for o in options if isinstance(o, dict) and key in o)
+_OPTION = "session/set_config_option"
+
+
+def _flat(options: object) -> list[dict[str, Any]]:
+    """Return options out of their groups, where they are in groups."""
+    found = objects_of(options)
+    return [one for part in found for one in (objects_of(part.get("options")) or [part])]
+
+
+def _values(options: object, key: str) -> dict[str, str]:
+    named = ((text_of(one.get(key)), one) for one in objects_of(options))
+    return {value: text_of(an_object(one).get("name")) or value for value, one in named if value}

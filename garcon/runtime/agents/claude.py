@@ -27,6 +27,7 @@ from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import Launch, NativeSession
 from garcon.deferreds import returns_deferred
 from garcon.runtime.agents import claude_auth, claude_history
+from garcon.runtime.agents.anthropic_variables import ANTHROPIC
 from garcon.runtime.agents.claude_protocol import ClaudeConversation
 from garcon.runtime.agents.claude_settings import Settings
 from garcon.runtime.agents.conversation import Invocation
@@ -64,21 +65,6 @@ one that is slow, and by a program in its place that has no handshake.
 """
 LOOK_AGAIN, LOOKS = 0.3, 10
 """How long, and how often, it is waited for a session's file that may still be written to."""
-NO_KEY = "none"
-"""What an endpoint without a key gets: the agent sends nothing without one."""
-_ACCOUNTS = (
-    "ANTHROPIC_AUTH_TOKEN",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CODE_USE_FOUNDRY",
-)
-_OTHER_MODELS = (
-    "ANTHROPIC_SMALL_FAST_MODEL",
-    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
-    "ANTHROPIC_DEFAULT_SONNET_MODEL",
-    "ANTHROPIC_DEFAULT_OPUS_MODEL",
-)
 _FLAGS = (
     "--print",
     *("--input-format", "stream-json", "--output-format", "stream-json", "--verbose"),
@@ -236,24 +222,9 @@ def invocation(
         command=[program, *_FLAGS, *options, *thinking, *session],
         environment={
             "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
-            **(_reaching(endpoint, model_of(launch)) if endpoint is not None else {}),
+            **(ANTHROPIC.filled(endpoint, model_of(launch)) if endpoint is not None else {}),
         },
         key=(launch.project_path, *thinking, may_bypass, endpoint, endpoint and settings.model),
         secrets=Secrets.of(endpoint),
         settings=(settings.model, settings.effort, settings.mode),
     )
-
-
-def _reaching(endpoint: ResolvedEndpoint, model: str) -> dict[str, str]:
-    """Return the variables by which the models of an endpoint are reached, and no others: those of
-    an account that the user has are emptied.  Its own side requests go to the same model, as the
-    endpoint need not have the small one that they are for.
-    """
-    headers = "\n".join(f"{name}: {value}" for name, value in endpoint.headers.items())
-    return {
-        "ANTHROPIC_BASE_URL": endpoint.base_url.rstrip("/").removesuffix("/v1"),
-        "ANTHROPIC_API_KEY": endpoint.api_key or NO_KEY,
-        "ANTHROPIC_CUSTOM_HEADERS": headers,
-        **dict.fromkeys(_ACCOUNTS, ""),
-        **dict.fromkeys(_OTHER_MODELS, model),
-    }

@@ -1,10 +1,7 @@
 """Claude Code's streaming JSON as values: one process, one session, one user line at a time.
 
-A turn is over with the first result after its line and all further input were taken up (lines come
-back then), or, where its line never was, with the state ``idle`` after a result: the agent may also
-run turns of its own, for what went on in the background.  A program that tells neither ends its
-turn with the result.  Whether a turn failed is told by ``is_error``; ``subtype`` says ``success``
-either way.
+When a turn is over is the affair of `claude_ends.py`.  Whether it failed is told by ``is_error``;
+``subtype`` says ``success`` either way.
 """
 
 from __future__ import annotations
@@ -27,6 +24,7 @@ from garcon.contract.runs import (
 from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.runtime.agents import claude_lines as lines
 from garcon.runtime.agents import claude_rows
+from garcon.runtime.agents.claude_ends import Ends
 from garcon.runtime.agents.claude_known import unknown_in
 from garcon.runtime.agents.claude_lines import Message, as_object, words
 from garcon.runtime.agents.claude_questions import Question, Questions
@@ -62,14 +60,8 @@ class ClaudeConversation:
     _changing: Changing = field(factory=Changing)
     _line: Output | None = None
     """The turn's line, while it waits for the settings."""
-    _line_id: str = ""
     _ready: bool = False
-    _tells: bool = False
-    """Whether it says which line it takes up, or what it does: programs that stand in for Claude
-    Code need not, and then a result is the end of the turn that runs.
-    """
-    _taken_up: bool = False
-    _result: Message | None = None
+    _ends: Ends = field(factory=Ends)
     _interrupting: bool = False
     _taking_back: str = ""
     """The request by which a line that waits is taken back."""
@@ -91,12 +83,12 @@ class ClaudeConversation:
 
     def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
         self._launch = launch
-        self._line_id = stamp.fresh_id
-        self._taken_up = self._interrupting = False
+        self._ends.begin(stamp.fresh_id)
+        self._interrupting = False
         self._taking_back = self._compaction_failure = ""
-        self._result = self._compacted = self._anchor = None
+        self._compacted = self._anchor = None
         self._open_tools.clear()
-        self._line = lines.user_line(self._content(launch), self._line_id)
+        self._line = lines.user_line(self._content(launch), stamp.fresh_id)
         outputs: list[Output] = []
         if self._session_id and self._session_id != launch.agent_session_id:
             outputs.append(Emit(SessionStarted(agent_session_id=self._session_id)))
@@ -140,15 +132,14 @@ class ClaudeConversation:
             return []
         self._interrupting = True
         if self._line is not None:
-            self._line = None
-            return self._end("interrupted", None, stamp)
+            return []  # it is not sent any more; the answers that it waits for come soon
         outputs: list[Output] = []
         # What waits would run after the interrupt: the turn's line, behind a turn of the agent's
         # own, and further input.
         for line_id in self._steers.line_ids():
             outputs.append(self._request(_take_back(line_id)))
-        if not self._taken_up:
-            outputs.append(self._request(_take_back(self._line_id)))
+        if not self._ends.taken_up:
+            outputs.append(self._request(_take_back(self._ends.line_id)))
             self._taking_back = self._last_request
         return [*outputs, self._request({"subtype": "interrupt"})]
 
@@ -156,10 +147,11 @@ class ClaudeConversation:
         """Any turn takes further input, as long as the agent says which line it takes up."""
         if self._launch is None or self._interrupting:
             return SteerCapture(outcome="turn-unavailable")
-        if not self._tells:
+        if not self._ends.tells:
             return SteerCapture(outcome="not-steerable", text="The agent has not begun yet.")
         return SteerCapture(
-            outcome="captured", target=SteerTarget(run_id=self._launch.run_id, turn=self._line_id)
+            outcome="captured",
+            target=SteerTarget(run_id=self._launch.run_id, turn=self._ends.line_id),
         )
 
     def steer(self, steer: Steer) -> list[Output]:
@@ -169,7 +161,7 @@ class ClaudeConversation:
         if not steer.content.strip():
             text = "The input is empty."
             return [SteerSettled(message_id, Steered(outcome="invalid", text=text))]
-        at_once = self._taken_up and not self._open_tools
+        at_once = self._ends.taken_up and not self._open_tools
         return self._steers.send(steer, self._next_request(), at_once=at_once)
 
     def ended(self, text: str, stamp: Stamp) -> list[Output]:
@@ -195,8 +187,7 @@ class ClaudeConversation:
                 return self._control_requested(message, stamp)
             case "control_cancel_request":
                 return self._questions.withdrawn(str(message.get("request_id")))
-        if message.get("isReplay") or message.get("subtype") == "session_state_changed":
-            self._tells = True
+        self._ends.heard(message)
         if self._launch is None:
             self._went_on_alone(message)
             return []
@@ -265,7 +256,7 @@ class ClaudeConversation:
             case "api_retry":
                 return [_row(claude_rows.retrying(message, stamp.now))]
             case "session_state_changed" if message.get("state") == "idle":
-                if self._result is not None and not self._steers.may_still_come:
+                if self._ends.came_to_rest(may_go_on=self._steers.may_still_come):
                     return self._close(stamp)
         return []
 
@@ -299,7 +290,6 @@ class ClaudeConversation:
 
     def _user(self, message: Message, stamp: Stamp) -> list[Output]:
         if message.get("isReplay"):
-            self._taken_up = self._taken_up or message.get("uuid") == self._line_id
             return self._steers.taken_up(message.get("uuid")) or []
         self._note_entry(message)
         content = as_object(message.get("message")).get("content")
@@ -329,19 +319,18 @@ class ClaudeConversation:
 
     def _resulted(self, message: Message, stamp: Stamp) -> list[Output]:
         outputs = self._named(message)
-        self._result = message
         self._spent.take(message)
-        is_answered = self._taken_up and not self._steers
-        if is_answered or self._interrupting or not self._tells:
+        if self._ends.resulted(message, waits=bool(self._steers), is_stopped=self._interrupting):
             outputs.extend(self._close(stamp))
         return outputs
 
     def _close(self, stamp: Stamp) -> list[Output]:
-        assert self._result is not None and self._launch is not None
+        result = self._ends.result
+        assert result is not None and self._launch is not None
         if self._interrupting:
             return self._end("interrupted", None, stamp)
-        if self._result.get("is_error") is True:
-            text = claude_rows.failure_text(self._result)
+        if result.get("is_error") is True:
+            text = claude_rows.failure_text(result)
         elif self._launch.is_compaction and self._compaction_failure:
             text = self._compaction_failure
         else:
@@ -368,7 +357,7 @@ class ClaudeConversation:
         self._open_tools.clear()
         self._questions.clear()
         self._steers.clear()
-        self._launch = self._result = self._line = None
+        self._launch = self._line = None
         end = RunEnded(outcome=outcome, error=error, anchor=self._anchor, usage=self._spent.taken())
         return [*outputs, Emit(end)]
 

@@ -122,7 +122,7 @@ class CodexAgent:
         program = self._program()
         if program is None:
             raise codex_history.unreadable("it is not installed")
-        client = CodexClient(self._reactor)
+        client = CodexClient(self._reactor, codex_history.ANSWER_TIME)
         try:
             await client.open([program, SERVER], environment, "/")
             await codex_history.hand_over(client, session.agent_session_id, take)

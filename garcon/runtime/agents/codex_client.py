@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from garcon.contract.runs import RunFailure
 from garcon.runtime.agents.codex_wire import (
     INITIALIZE,
     INITIALIZED,
@@ -43,7 +44,7 @@ class CodexClient:
         self._calls = Calls()
         self._waiting: dict[str, Deferred[dict[str, Any]]] = {}
         self._number = 0
-        self._process = AgentProcess(reactor, self._received, self._ended)
+        self._process = AgentProcess(reactor, self._received, self._ended, self._exceeded)
 
     async def open(
         self, command: Sequence[str], environment: Mapping[str, str], directory: str
@@ -105,5 +106,11 @@ class CodexClient:
 
     def _ended(self, exit: Exit) -> None:
         tail = self._process.stderr_tail()
+        self._fail_all(f"Codex {exit}: {tail}" if tail else f"Codex {exit}")
+
+    def _exceeded(self, failure: RunFailure) -> None:
+        self._fail_all(failure.message)
+
+    def _fail_all(self, text: str) -> None:
         for purpose in list(self._waiting):
-            self._fail(purpose, f"Codex {exit}: {tail}" if tail else f"Codex {exit}")
+            self._fail(purpose, text)

@@ -20,8 +20,10 @@ from garcon.runtime.agents.codex_wire import an_object, objects_of, text_of
 from garcon.runtime.cutting import fitting
 from garcon.runtime.interfaces import TakeRows
 
-PAGE = 50
-"""Items that are asked for at once."""
+PAGE = 20
+"""Items that are asked for at once: each may be large, and they come in one line."""
+ANSWER_TIME = 60.0
+"""How long a page may take."""
 PIECE_ROWS, PIECE_BYTES = 100, MIB
 """Of one piece; a row that is larger by itself is a piece of its own."""
 

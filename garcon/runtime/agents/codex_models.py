@@ -107,11 +107,11 @@ class ModelList:
         self._asking = Waiters()
         try:
             told = await self._ask(program)
+            self._kept, self._of = told or WELL_KNOWN, of
+            self._until = clock.seconds() + (KEPT if told is not None else FAILED_KEPT)
         finally:
             asking, self._asking = self._asking, None
             asking.fire(None)
-        self._kept, self._of = told or WELL_KNOWN, of
-        self._until = clock.seconds() + (KEPT if told is not None else FAILED_KEPT)
         return self._kept
 
     async def _ask(self, program: str) -> Models | None:

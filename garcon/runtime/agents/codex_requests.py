@@ -4,6 +4,7 @@ the user wants.  Each request as the row it shows, and the answers to it.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Literal
 
 from attrs import frozen
@@ -112,14 +113,13 @@ class Asked:
 
     def told(self, response: PermissionResponse) -> str:
         """Return the user's answers to questions, for the transcript."""
+        assert isinstance(self.tool, AskUserQuestionToolUse)
         chosen = self._chosen(response) if response.allow else {}
-        asked = {
-            text_of(one.get("id")): one for one in objects_of(self.parameters.get("questions"))
-        }
+        given = objects_of(self.parameters.get("questions"))
         lines = [
-            f"{text_of(asked[name].get('question'))}: "
-            + (_SECRET if asked[name].get("isSecret") is True else ", ".join(said))
-            for name, said in chosen.items()
+            f"{question.prompt}: {_SECRET if _is_secret(one) else ', '.join(chosen[question.id])}"
+            for question, one in zip(self.tool.questions, given, strict=True)
+            if question.id in chosen
         ]
         return "\n".join(lines) or "The user skipped the questions."
 
@@ -128,10 +128,11 @@ class Asked:
         given = response.response or {}
         if given.get("outcome") == "skipped":
             return {}
-        said = {
-            answer.get("questionId"): [str(one) for one in answer.get("selectedOptionIds") or []]
-            for answer in objects_of(given.get("answers"))
-        }
+        said = {}
+        for answer in objects_of(given.get("answers")):
+            options = answer.get("selectedOptionIds")
+            chosen = [str(one) for one in options] if isinstance(options, list) else []
+            said[text_of(answer.get("questionId"))] = chosen
         found = {}
         for question in self.tool.questions:
             labels = {option.id: option.label for option in question.options}
@@ -176,19 +177,31 @@ def read(
 
 
 def _command(tool_id: str, parameters: dict[str, Any], known: ToolUse | None, now: str) -> ToolUse:
-    why = text_of(parameters.get("reason"))
-    network = an_object(parameters.get("networkApprovalContext"))
-    if host := text_of(network.get("host")):
-        why = " ".join(
-            filter(None, (why, f"It wants to reach {host} ({network.get('protocol')})."))
-        )
+    why = _why(parameters) or UNSET
     command = script_of(text_of(parameters.get("command")))
     if isinstance(known, BashToolUse):
-        return replace(known, description=why or UNSET)
+        # A shell may ask for one of the commands of its script.
+        return replace(known, command=command or known.command, description=why)
     if not command:
         name = text_of(parameters.get("kind")) or "command"
         return UnknownToolUse(timestamp=now, tool_id=tool_id, raw_name=name, input=parameters)
-    return BashToolUse(timestamp=now, tool_id=tool_id, command=command, description=why or UNSET)
+    return BashToolUse(timestamp=now, tool_id=tool_id, command=command, description=why)
+
+
+def _why(parameters: dict[str, Any]) -> str:
+    """Return why it asks, and all that would be allowed by the way."""
+    said = [text_of(parameters.get("reason"))]
+    network = an_object(parameters.get("networkApprovalContext"))
+    if host := text_of(network.get("host")):
+        said.append(f"It wants to reach {host} ({network.get('protocol')}).")
+    if more := an_object(parameters.get("additionalPermissions")):
+        said.append(f"It wants more permissions: {json.dumps(more, ensure_ascii=False)}")
+    return " ".join(filter(None, said))
+
+
+def _is_secret(question: dict[str, Any]) -> bool:
+    """Whether the answer is nobody else's business."""
+    return question.get("isSecret") is True
 
 
 def _questions(parameters: dict[str, Any]) -> list[Question]:

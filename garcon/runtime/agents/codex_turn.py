@@ -110,6 +110,8 @@ class CodexTurn:
         if use is None:
             return []
         self._open[use.tool_id] = item
+        if use.tool_id in self._shown:
+            return []
         self._shown[use.tool_id] = use
         return [row(use)]
 

@@ -1,4 +1,4 @@
-"""What a turn of Codex used.  After each request Codex tells the totals of its thread, and what that
+"""What a turn of Codex used: after each request it tells the totals of its thread, and what that
 request used.
 """
 

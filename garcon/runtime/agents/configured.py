@@ -101,6 +101,7 @@ class _Reader:
             modes=self._modes(given.get("modes", {}), f"{where}.modes"),
             endpoint=self._endpoint(given.get("endpoint"), f"{where}.endpoint"),
             supports_images=images,
+            learns_models=not models,
         )
 
     def _modes(self, value: object, where: str) -> dict[str, str]:

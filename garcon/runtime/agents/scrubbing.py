@@ -19,6 +19,8 @@ from garcon.contract.runs import RunEvent
 SHORTEST = 4
 """Shorter ones are words like others, and would be taken out of every sentence."""
 _INSTEAD = "[secret]"
+_OPEN = frozenset({"http-referer", "referer", "user-agent", "x-title", "x-openrouter-title"})
+"""Headers by which a client says who it is, in words that may stand in any text."""
 
 
 class Secrets:
@@ -37,10 +39,11 @@ class Secrets:
 
     @classmethod
     def of(cls, endpoint: ResolvedEndpoint | None) -> Secrets:
-        """Return those of an endpoint: its key, and what its headers say."""
+        """Return those of an endpoint: its key, and what its headers say beside who asks."""
         if endpoint is None:
             return cls()
-        return cls((endpoint.api_key, *endpoint.headers.values()))
+        told = (v for name, v in endpoint.headers.items() if name.lower() not in _OPEN)
+        return cls((endpoint.api_key, *told))
 
     def __bool__(self) -> bool:
         return self._found is not None

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
+from garcon.contract.runs import UnknownEvent
 from garcon.runtime.executor import LocalRuntime
 from garcon.testing.agent_runs import RecordingSink
 from garcon.testing.codex_cli import MODEL
@@ -62,14 +63,23 @@ def running_in(home: Path) -> list[int]:
 
 
 class CodexCase(CodexRuntimeCase):
+    """Whatever a test is about, nothing that this version of Codex says may be unknown."""
+
     def setUp(self) -> None:
         super().setUp()
         self.codex: LocalRuntime = self.a_runtime()
+        self._sinks: list[RecordingSink] = []
+        self.addCleanup(self._check)
+
+    def _check(self) -> None:
+        for sink in self._sinks:
+            self.assertEqual(sink.of(UnknownEvent), [])
 
     async def go(self, prompt: str, **changes: Any) -> tuple[str, RecordingSink]:
         """Begin a turn of Codex and return its run id and what it says."""
         usual = {"agent_id": "codex", "model": MODEL}
         launch, sink = await self.begin(self.codex, prompt, **(usual | changes))
+        self._sinks.append(sink)
         return launch.run_id, sink
 
     async def whole(self, prompt: str, **changes: Any) -> RecordingSink:

@@ -33,6 +33,7 @@ from garcon.test.live.codex_cases import (
     runs_command,
 )
 from garcon.testing.agent_runs import RecordingSink, a_launch
+from garcon.testing.leaks import children
 from garcon.testing.local_runtimes import runs
 from garcon.testing.models.script import (
     Call,
@@ -40,6 +41,8 @@ from garcon.testing.models.script import (
     Text,
     said,
 )
+
+ROUNDS = int(os.environ.get("GARCON_LEAK_ROUNDS", "6"))
 
 
 class Sessions(CodexCase):
@@ -212,3 +215,34 @@ class Stops(CodexCase):
         await self.eventually(lambda: not running(command), "the end of the command")
         after = await self.whole("go on", agent_session_id=sink.session_id)
         self.assertEqual(after.texts, ["again"])
+
+    async def test_starts_and_ends_leave_nothing(self) -> None:
+        """Processes and descriptors are what they were, after turns that ended, were stopped and
+        whose agent was killed.
+        """
+        command = f"sleep 304.{os.getpid()}"
+        await self.play(command, 3)
+        before = self.held()
+        await self.play(command, ROUNDS)
+        await self.eventually(lambda: self.held() == before, f"{before}, and not {self.held()}")
+
+    async def play(self, command: str, rounds: int) -> None:
+        """Play rounds of each kind in turn, and end what is still there."""
+        for number in range(rounds):
+            self.script.push("hello" if number % 3 == 0 else said(runs_command(command)))
+            run_id, sink = await self.go("go", permission_mode="bypassPermissions")
+            if number % 3:
+                await self.eventually(lambda: bool(running(command)), "the command")
+                pid = self.agent_pid()
+                if number % 3 == 1:
+                    await self.codex.abort(run_id)
+                else:
+                    os.kill(pid, signal.SIGKILL)
+            await sink.ended()
+            await self.codex.stop()
+            self.assertEqual(running(command), [])
+            self.codex = self.a_runtime()
+
+    def held(self) -> tuple[int, int]:
+        """How many children and descriptors this process has."""
+        return len(children(os.getpid())), len(os.listdir("/proc/self/fd"))

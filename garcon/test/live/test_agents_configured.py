@@ -5,10 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred, succeed
+from zope.interface import implementer
 
 import garcon
+from garcon.contract.providers import ResolvedEndpoint
+from garcon.runtime.agents.acp import AcpAgent, scripted_manifest
+from garcon.runtime.agents.endpoint_variables import EndpointVariables
+from garcon.runtime.executor import LocalRuntime
+from garcon.runtime.interfaces import ICredentials
 from garcon.test.live.fleets import FleetTestCase
 from garcon.testing.fleet import Service
+from garcon.testing.local_runtimes import RuntimeCase
 
 AGENT = """
 [agents.mine]
@@ -76,3 +88,60 @@ class ConfiguredAgentTests(FleetTestCase):
             self.assertEqual(len(lines), 1, service.output.text())
             self.assertIn(f"{config}/agents.toml: agents.mine.environment.A_KEY", lines[0])
             self.assertNotIn("hidden", service.output.text())
+
+
+@implementer(ICredentials)
+class OneEndpoint:
+    """Knows one endpoint, with a key."""
+
+    def resolve(self, profile_id: str, endpoint_id: str) -> Deferred[ResolvedEndpoint]:
+        endpoint = ResolvedEndpoint(
+            protocol="openai-compatible",
+            base_url="http://host/v1",
+            api_key="hidden-key",
+            revision=1,
+        )
+        return succeed(endpoint)
+
+
+class EndpointTests(RuntimeCase):
+    """A profile's endpoint, passed as the file says."""
+
+    async def test_it_is_in_the_agent_s_variables(self) -> None:
+        """Address, key and model; what the agent says of the key is taken out, and another model
+        gets a process of its own.
+        """
+        shipped = scripted_manifest(sys.executable, {})
+        manifest = evolve(
+            shipped,
+            id="acp-mine",
+            endpoint=EndpointVariables(
+                ("openai-compatible",), {"AT": "{url}", "KEY": "<{key}>", "MODEL": "{model}"}
+            ),
+        )
+        variables = self.environment
+        runtime = LocalRuntime(
+            reactor,
+            "instance",
+            str(self.project),
+            variables,
+            "controller",
+            str(self.project / "config"),
+            [AcpAgent(reactor, manifest, variables, OneEndpoint())],
+        )
+        self.addCleanup(runtime.stop)
+        wanted: dict[str, Any] = {
+            "agent_id": "acp-mine",
+            "api_provider_id": "p",
+            "model_endpoint_id": "e",
+            "model_protocol": "openai-compatible",
+        }
+        ask = "run echo $AT $KEY $MODEL; printenv KEY | wc -c; echo $PPID >> pids"
+        sink = await self.turn(runtime, ask, model="e:small", **wanted)
+        told = sink.results[0][0].split()
+        self.assertEqual(told, ["http://host/v1", "<[secret]>", "small", "13"])
+        more = {**wanted, "agent_session_id": sink.session_id}
+        await self.turn(runtime, ask, model="e:small", **more)
+        await self.turn(runtime, ask, model="e:large", **more)
+        pids = (self.project / "pids").read_text().split()
+        self.assertEqual((pids[0], len(set(pids))), (pids[1], 2))

@@ -12,7 +12,7 @@ from twisted.trial.unittest import TestCase
 
 from garcon.contract.runs import Launch
 from garcon.errors import GarconError
-from garcon.runtime.agents.acp_protocol import AcpConversation
+from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
 from garcon.runtime.agents.conversation import Invocation
 from garcon.runtime.agents.session import AgentSession
 from garcon.testing.agent_runs import RecordingSink, a_launch
@@ -133,4 +133,4 @@ def _invocation(launch: Launch) -> Invocation:
 
 
 def _conversation(launch: Launch, resume: str | None) -> AcpConversation:
-    return AcpConversation(launch.project_path, resume, {})
+    return AcpConversation(launch.project_path, resume, AcpWays())

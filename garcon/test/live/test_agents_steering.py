@@ -51,7 +51,7 @@ class SteeringTests(RuntimeCase):
         self.assertEqual(sink.texts, ["awake"])
         await sink.ended()
         self.assertEqual(sink.texts, ["awake", "slept", "You said: first", "second", "third"])
-        self.assertEqual(sink.of(RunEnded), [RunEnded(outcome="finished")])
+        self.assertEqual([end.outcome for end in sink.of(RunEnded)], ["finished"])
         over = await runtime.capture_steering(self.run_id)
         self.assertEqual(over.outcome, "turn-unavailable")
 

@@ -82,8 +82,10 @@ class ClaudeTests(ForeignCase):
         """
         agents = self.client.do("GET", "/models")["catalog"]["agents"]
         claude = next(one for one in agents if one["id"] == "claude")
-        models = [one["value"] for one in claude["models"]]
+        models = [one["value"] for one in claude["models"] if "endpointId" not in one]
         self.assertEqual(models, ["opus", "sonnet", "haiku", "fable"])
+        others = [one["value"] for one in claude["models"][len(models) :]]
+        self.assertEqual([name.partition(":")[2] for name in others], ["scripted", "other"])
         turn = self.client.do("POST", "/chats/start", self.chat_body("hello"))
         chat_id = turn["chatId"]
         self.assertEqual(self.ended(turn), ("completed", ["heard: hello"]))

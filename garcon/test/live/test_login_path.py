@@ -79,7 +79,7 @@ class LoginPathTests(SynchronousTestCase):
     def test_a_shell_that_does_not_answer(self) -> None:
         """Is ended when its time is over, with what it runs; the path stays."""
         self.shell(f"sleep 4000 & echo $! > {self.home}/pid; wait")
-        self.assertEqual(self.path(1.0), POOR)
+        self.assertEqual(self.path(3.0), POOR)
         self.assertFalse(runs(int((self.home / "pid").read_text())))
 
     def test_a_shell_that_leaves_something_with_its_pipe(self) -> None:

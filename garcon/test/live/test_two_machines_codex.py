@@ -7,11 +7,13 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import garcon
+from garcon.test.live.codex_cases import running
 from garcon.test.live.fleets import FleetTestCase, program_of
 from garcon.testing.codex_cli import CODEX, MODEL, scripted_environment
-from garcon.testing.fleet import Service
+from garcon.testing.fleet import Service, eventually
 
 
 def shell(command: str, **more: Any) -> dict[str, Any]:
@@ -33,6 +35,7 @@ TURNS: list[Any] = [
     [escalated("garcon list agents; echo exit $?")],
     "I have asked Garcon.",
     "I remember.",
+    "There too.",
 ]
 
 
@@ -52,7 +55,7 @@ class CodexTests(FleetTestCase):
     def script(self) -> Path:
         """Write what the model says."""
         path = self.fleet.root / "model.json"
-        path.write_text(json.dumps({"turns": TURNS, "fallback": "ok"}))
+        path.write_text(json.dumps({"fallback": "ok"}))
         return path
 
     def commands(self) -> Path:
@@ -81,6 +84,7 @@ class CodexTests(FleetTestCase):
 
     def run_turns(self, service: Service) -> None:
         """Start, answer questions, wait, and resume, all beside one service."""
+        self.control("turns", TURNS)
         project = self.fleet.project("codex")
         done = self.fleet.garcon(
             service,
@@ -100,6 +104,7 @@ class CodexTests(FleetTestCase):
         self.outside_of_it(service, chat)
         done = self.fleet.garcon(service, "resume", chat, "Do you remember?")
         self.assertIn("I remember.", done.out)
+        self.forked(service, chat)
 
     def in_the_sandbox(self, service: Service, chat: str) -> None:
         """A command without network says that it has none, and what to do."""
@@ -122,6 +127,27 @@ class CodexTests(FleetTestCase):
         self.assertIn("codex", result)
         self.assertIn("exit 0", result)
 
+    def forked(self, service: Service, chat: str) -> None:
+        """A fork of the chat is one of Codex's thread: nothing has to be told again."""
+        done = self.fleet.garcon(service, "fork", chat, "And in another chat?")
+        self.assertIn("There too.", done.out)
+        asked = json.dumps(self.bodies()[-1]["input"])
+        self.assertIn("Leave a file.", asked)
+        self.assertIn("touch was-here", asked)
+        self.assertNotIn("Below is the conversation of this chat so far", asked)
+
+    def bodies(self) -> list[dict[str, Any]]:
+        """What the model was asked."""
+        found: list[dict[str, Any]] = self.control("bodies")
+        return found
+
+    def control(self, path: str, body: Any = None) -> Any:
+        """Ask the model server's own routes."""
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.models.url}/_script/{path}", data)
+        with urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
     def results(self, service: Service, chat: str) -> list[str]:
         """What the chat's calls gave."""
         rows = self.rows(service, chat)
@@ -135,3 +161,26 @@ class CodexTests(FleetTestCase):
         """On a worker, from its own shell, through the gateway."""
         _, worker = self.a_worker()
         self.run_turns(worker)
+
+    def test_input_and_a_stop_over_the_link(self) -> None:
+        """Input joins a turn that runs on the worker, and a stop ends what it runs there."""
+        command = f"sleep 303.{os.getpid()}"
+        self.control("turns", [[{"text": "part "}, {"hold": "never"}], [shell(command)]])
+        _, worker = self.a_worker()
+        project = self.fleet.project("codex")
+        chat, turn = self.fleet.garcon(
+            worker,
+            *("start-async", "--agent", "codex", "--model", MODEL),
+            *("--permissions", "default", "--cwd", str(project), "Talk."),
+        ).handle()
+        eventually("the model's request", lambda: len(self.bodies()) == 1)
+        done = self.fleet.garcon(worker, "resume-async", chat, "--allow-steer", "Run it.")
+        self.assertIn("delivery: steer", done.out)
+        eventually("the command", lambda: running(command))
+        self.fleet.garcon(worker, "stop", chat)
+        eventually("the end of the command", lambda: not running(command))
+        self.fleet.garcon(worker, "wait", chat, "--turn", turn, check=False)
+        self.assertIn("Run it.", json.dumps(self.bodies()[1]["input"]))
+        kinds = [row["type"] for row in self.rows(worker, chat)]
+        self.assertEqual(kinds.count("user-message"), 2)
+        self.assertIn("bash-tool-use", kinds)

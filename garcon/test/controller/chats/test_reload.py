@@ -377,6 +377,25 @@ class SuccessTests(ReloadCase):
             texts = [text for _, _, text in self.kinds(OTHER)]
             self.assertEqual(texts, ["hello", "hi", "new"])
 
+    def test_what_was_said_in_an_earlier_session_stays(self) -> None:
+        """An agent that was told to forget has a new session, which knows nothing of it."""
+        for is_fork, texts in (
+            (False, ["hello", "hi", "forget", "new"]),
+            (True, ["new"]),
+        ):
+            self.setUp()
+            self.run_chat(self.view, command="forget")
+            self.local.last.session("another", is_fork=is_fork)
+            self.local.last.finish()
+            self.run_chat(self.view, command="old")
+            self.local.last.say("own")
+            self.local.last.finish()
+            self.restart()
+            for _ in range(2):
+                self.native.remembered = [told("new")]
+                self.successResultOf(self.reload().done)
+                self.assertEqual([text for _, _, text in self.kinds()], texts)
+
     def test_progress_is_told(self) -> None:
         """At least once in each phase, with all rows so far."""
         reloading = self.reload()

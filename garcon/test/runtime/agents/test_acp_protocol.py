@@ -21,8 +21,8 @@ from garcon.contract.runs import (
     RowProduced,
     RunEnded,
 )
-from garcon.runtime.agents.acp_protocol import AcpConversation
-from garcon.runtime.agents.conversation import Ready, Refused
+from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
+from garcon.runtime.agents.conversation import Ready, Refused, Version
 from garcon.test.runtime.agents.replay import Taken, recorded
 from garcon.testing.agent_runs import a_launch, a_response
 
@@ -35,7 +35,7 @@ class Recordings(SynchronousTestCase):
     def replay(self, name: str) -> list[list[str]]:
         """Play the agent's part; what we send must be what was sent then."""
         taken = Taken()
-        conversation = AcpConversation("/srv/project", None, {})
+        conversation = AcpConversation("/srv/project", None, AcpWays())
         turns: list[list[str]] = []
         for direction, message in recorded(name):
             if direction == "out":
@@ -48,7 +48,8 @@ class Recordings(SynchronousTestCase):
                 if taken.events:
                     turns.append(taken.story())
                 text = message["params"]["prompt"][0]["text"]
-                launch = a_launch(text, agent_session_id=message["params"]["sessionId"])
+                session_id = message["params"]["sessionId"]
+                launch = a_launch(text, model="default", agent_session_id=session_id)
                 taken.take(conversation.prompt(launch, taken.stamp()))
             elif "result" in message:
                 allow = message["result"]["outcome"]["optionId"] in (
@@ -59,7 +60,7 @@ class Recordings(SynchronousTestCase):
                 answer = a_response("run", taken.asked, allow=allow)
                 taken.take(conversation.decide(answer, taken.stamp()))
             self.assertEqual(taken.sent[-1], message)
-        self.assertEqual(taken.other, [Ready()])
+        self.assertEqual([one for one in taken.other if not isinstance(one, Version)], [Ready()])
         return [*turns, taken.story()]
 
     def test_claude_code_acp(self) -> None:
@@ -136,7 +137,7 @@ class AcpCase(SynchronousTestCase):
         capabilities: dict[str, Any] | None = None,
     ) -> AcpConversation:
         """Open a conversation and take the handshake."""
-        self.conversation = AcpConversation("/p", resume, modes or {})
+        self.conversation = AcpConversation("/p", resume, AcpWays(modes=modes or {}))
         self.taken.take(self.conversation.open())
         self.answer({"protocolVersion": 1, "agentCapabilities": capabilities or {}})
         self.answer({"sessionId": "s"} if session is None else session)
@@ -196,7 +197,7 @@ class AcpCase(SynchronousTestCase):
 class Opening(AcpCase):
     def test_session_is_loaded_where_the_agent_can(self) -> None:
         """A stored session is loaded; its replayed history is nobody's row."""
-        self.conversation = AcpConversation("/p", "old", {})
+        self.conversation = AcpConversation("/p", "old", AcpWays())
         self.taken.take(self.conversation.open())
         self.answer({"agentCapabilities": {"loadSession": True}})
         self.assertEqual(self.taken.sent[-1]["method"], "session/load")
@@ -218,7 +219,7 @@ class Opening(AcpCase):
         """An agent that will not start, load or name a session says why."""
         for answers in ([], [{"agentCapabilities": {"loadSession": True}}]):
             self.taken = Taken()
-            self.conversation = AcpConversation("/p", "old", {})
+            self.conversation = AcpConversation("/p", "old", AcpWays())
             self.taken.take(self.conversation.open())
             for answer in answers:
                 self.answer(answer)
@@ -353,12 +354,12 @@ class Rows(AcpCase):
         self.update("tool_call", toolCallId="t", kind="execute", rawInput={"command": "ls"})
         self.update("tool_call_update", toolCallId="t", status="completed", content=output)
         self.assertEqual(self.taken.story(), ["BashToolUse: ls", "result: much"])
-        (call,) = self.conversation._tools.values()
+        (call,) = self.conversation._rows._tools.values()
         self.assertEqual((call.input, call.content, call.output), ({}, [], None))
         self.update("tool_call_update", toolCallId="t", status="failed", content=output)
         self.assertEqual((self.taken.story(), call.content), ([], []))
         self.answer({"stopReason": "end_turn"})
-        self.assertEqual(self.conversation._tools, {})
+        self.assertEqual(self.conversation._rows._tools, {})
 
     def test_call_is_put_together_from_all_that_is_said(self) -> None:
         """Missing members keep their value, and an update may come first."""

@@ -8,7 +8,6 @@ from garcon.contract.messages import AssistantMessage
 from garcon.contract.runs import RowProduced
 from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.runtime.agents.acp_steering import METHOD
-from garcon.runtime.agents.claude_protocol import ClaudeConversation
 from garcon.runtime.agents.conversation import SteerSettled
 from garcon.test.runtime.agents.test_acp_protocol import AcpCase
 
@@ -127,11 +126,3 @@ class OtherAgentTests(AcpCase):
             self.assertEqual(
                 self.conversation.capture_steering(), SteerCapture(outcome="unsupported")
             )
-
-    def test_claude_code(self) -> None:
-        """A line sent to it while it works would be a turn of its own."""
-        conversation = ClaudeConversation()
-        self.assertEqual(conversation.capture_steering(), SteerCapture(outcome="unsupported"))
-        self.assertEqual(
-            conversation.steer(a_steer()), [SteerSettled("m", Steered(outcome="not-steerable"))]
-        )

@@ -135,6 +135,24 @@ class Ends(ClaudeCase):
         self.hear("system", subtype="session_state_changed", state="idle")
         self.assertEqual(self.taken.story()[-1], "finished")
 
+    def test_coming_to_rest_before_the_line_was_read_is_no_end(self) -> None:
+        """A turn of the agent's own ends when ours has been sent: by its result, which says so in
+        this version, or by the state, which comes without work of ours before it.
+        """
+        self.take_up()
+        self.result()
+        for more in ({"origin": {"kind": "task-notification"}}, {}):
+            self.hear("system", subtype="session_state_changed", state="running")
+            self.prompt(agent_session_id="s")
+            self.taken.story()
+            self.result(**more)
+            self.hear("system", subtype="session_state_changed", state="idle")
+            self.assertEqual(self.taken.story(), [])
+            self.hear("system", subtype="session_state_changed", state="running")
+            self.take_up()
+            self.result()
+            self.assertEqual(self.taken.story(), ["finished"])
+
     def test_a_program_that_tells_nothing_ends_its_turn_with_its_result(self) -> None:
         """Neither the line comes back nor a state is told, in this turn and in the next one."""
         for _ in range(2):

@@ -208,11 +208,12 @@ class Settings(ClaudeCase):
         self.assertEqual(told, ["set_model", "apply_flag_settings", "set_permission_mode"])
 
     def test_a_stop_while_it_waits(self) -> None:
-        """The line is never sent, and the turn is over at once."""
+        """The line is never sent, and the turn is over when the agent has answered."""
         self.prompt("plan", agent_session_id="s")
         self.taken.take(self.conversation.interrupt(self.taken.stamp()))
-        self.assertEqual(self.taken.events[-1], RunEnded(outcome="interrupted"))
+        self.assertEqual(self.taken.story(), [])
         self.answer_all()
+        self.assertEqual(self.taken.events[-1], RunEnded(outcome="interrupted"))
         self.assertEqual([message["type"] for message in self.taken.sent], ["control_request"])
 
     def test_what_was_granted_lasts_until_another_mode_is_chosen(self) -> None:

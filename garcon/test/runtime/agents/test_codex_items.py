@@ -192,6 +192,13 @@ class Shown(CodexCase):
         self.item("webSearch", query="cats")
         self.assertEqual(self.taken.story(), ["WebSearchToolUse: ", "result: "])
 
+    def test_a_call_that_is_announced_again(self) -> None:
+        """It has its row already."""
+        self.item("commandExecution", "started", command="ls")
+        self.item("commandExecution", "started", command="ls", processId="1")
+        self.item("commandExecution", command="ls", exitCode=0, aggregatedOutput="a")
+        self.assertEqual(self.taken.story(), ["BashToolUse: ls", "result: a"])
+
 
 class Failures(SynchronousTestCase):
     def test_the_status_is_in_the_text(self) -> None:

@@ -56,6 +56,14 @@ class Approvals(CodexCase):
             self.assertEqual(self.decide(**decision), {"decision": answer})
             self.assertEqual(self.sent["id"], 7)
 
+    def test_a_part_of_a_script(self) -> None:
+        """What is asked about is shown, and not the whole of it."""
+        self.item("commandExecution", "started", command="/bin/zsh -lc 'a && b'")
+        self.ask(COMMAND, command="b", approvalId="x")
+        tool = self.taken.asked.requested_tool
+        assert isinstance(tool, BashToolUse)
+        self.assertEqual((tool.command, tool.tool_id), ("b", "item-1"))
+
     def test_a_patch(self) -> None:
         """Shown as the change that was announced."""
         change = {"path": "/srv/a", "kind": {"type": "add"}, "diff": "hello\n"}
@@ -74,6 +82,13 @@ class Approvals(CodexCase):
         tool = self.taken.asked.requested_tool
         assert isinstance(tool, BashToolUse)
         self.assertEqual(tool.description, "It wants to reach h (https).")
+        more = {"network": {"enabled": True}}
+        self.ask(COMMAND, "d", command="ls", reason="why", additionalPermissions=more)
+        tool = self.taken.asked.requested_tool
+        assert isinstance(tool, BashToolUse)
+        self.assertEqual(
+            tool.description, 'why It wants more permissions: {"network": {"enabled": true}}'
+        )
         self.ask(COMMAND, "b", kind="writeStdin")
         tool = self.taken.asked.requested_tool
         assert isinstance(tool, UnknownToolUse)
@@ -227,6 +242,18 @@ class Questions(CodexCase):
             self.ask(QUESTION, questions=QUESTIONS)
             self.assertEqual(self.decide(**decision), {"answers": {}})
             self.assertEqual(self.taken.story()[-1], "result: The user skipped the questions.")
+
+    def test_answers_of_any_form(self) -> None:
+        """What is no answer is none, and a question without a name has one of ours."""
+        for answers in (7, [7], [{"questionId": ["x"]}], [{"questionId": "color"}]):
+            self.begin()
+            self.ask(QUESTION, questions=[*QUESTIONS, {"question": "Nameless?"}])
+            given = {"outcome": "answered", "answers": answers}
+            self.assertIn("answers", self.decide(response=given))
+        self.begin()
+        self.ask(QUESTION, questions=[{"question": "Nameless?"}])
+        self.answer(("question-1", "yes"))
+        self.assertEqual(self.taken.story()[-1], "result: Nameless?: yes")
 
     def test_withdrawn(self) -> None:
         """Its call ends with it; one that is open ends with its turn."""

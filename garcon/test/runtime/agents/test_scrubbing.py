@@ -40,14 +40,14 @@ class Texts(SynchronousTestCase):
             protocol="openai-compatible",
             base_url="https://models.example/v1",
             api_key="key-key-key",
-            headers={"X-Team": "team-token"},
+            headers={"X-Team": "team-token", "X-OpenRouter-Title": "Garcon"},
             revision=1,
         )
         secrets = Secrets.of(endpoint)
         self.assertTrue(secrets)
         self.assertEqual(
-            secrets.out_of("key-key-key team-token X-Team https://models.example/v1"),
-            "[secret] [secret] X-Team https://models.example/v1",
+            secrets.out_of("key-key-key team-token X-Team Garcon https://models.example/v1"),
+            "[secret] [secret] X-Team Garcon https://models.example/v1",
         )
         self.assertFalse(Secrets.of(None))
         self.assertEqual(Secrets.of(None).out_of("key-key-key"), "key-key-key")

@@ -1,0 +1,124 @@
+"""How a session of this protocol is opened, as values: begun, taken up again, or forked.
+
+A session is taken up by `session/load`, whose replayed history is nobody's row here, or by
+`session/resume` where the agent has only that.  Any capability may be missing: an agent that can do
+neither begins a session of its own, and so does one that cannot fork.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define
+
+from garcon.contract.runs import ForkPoint
+from garcon.contract.version import VERSION
+from garcon.runtime.agents import acp_steering
+from garcon.runtime.agents.acp_choices import Choices
+from garcon.runtime.agents.acp_known import unknown_in_answer
+from garcon.runtime.agents.acp_wire import (
+    AUTH_REQUIRED,
+    Calls,
+    an_object,
+    error_text,
+    objects_of,
+    text_of,
+)
+from garcon.runtime.agents.conversation import Output, Ready, Refused, Version
+
+PURPOSES = frozenset({"initialize", "new", "load", "resume", "fork"})
+_INITIALIZE = {
+    "protocolVersion": 1,
+    "clientCapabilities": {
+        "fs": {"readTextFile": False, "writeTextFile": False},
+        "terminal": False,
+    },
+    "clientInfo": {"name": "garcon", "title": "Garcon", "version": VERSION},
+}
+
+
+@define(eq=False)
+class Opening:
+    """Ask until there is a session; `session_id` is known then."""
+
+    _directory: str
+    _resume: str | None
+    _fork_from: ForkPoint | None
+    _calls: Calls
+    _choices: Choices
+    session_id: str = ""
+    is_fork: bool = False
+    """It began as the fork that its launch asked for."""
+    takes_images: bool = False
+    can_be_steered: bool = False
+    _sign_in: str = ""
+
+    def begin(self) -> list[Output]:
+        """Say what is written first."""
+        return [self._calls.ask("initialize", "initialize", _INITIALIZE)]
+
+    def answered(self, purpose: str, message: dict[str, Any]) -> list[Output]:
+        """Take the answer to one of `PURPOSES`."""
+        error = message.get("error")
+        result = an_object(message.get("result"))
+        if error is None:
+            if purpose == "initialize":
+                return [*unknown_in_answer("initialize", result), *self._initialized(result)]
+            return [*unknown_in_answer("opened", result), *self._opened(purpose, result)]
+        if purpose == "fork":
+            # What was said is told instead.
+            return [self._ask("new")]
+        text = error_text(error)
+        if an_object(error).get("code") == AUTH_REQUIRED:
+            text += f". Sign in by starting the agent in a terminal once{self._sign_in}."
+        return [Refused(f"the agent {_COULD_NOT[purpose]}: {text}")]
+
+    def _initialized(self, result: dict[str, Any]) -> list[Output]:
+        said = an_object(result.get("agentCapabilities"))
+        session = an_object(said.get("sessionCapabilities"))
+        self.takes_images = an_object(said.get("promptCapabilities")).get("image") is True
+        self.can_be_steered = acp_steering.is_offered(said)
+        ways = ", ".join(
+            name for one in objects_of(result.get("authMethods")) if (name := _name(one))
+        )
+        self._sign_in = f" ({ways})" if ways else ""
+        release = text_of(an_object(result.get("agentInfo")).get("version"))
+        outputs: list[Output] = [Version(release)] if release else []
+        if self._resume is not None and said.get("loadSession") is True:
+            return [*outputs, self._ask("load", self._resume)]
+        if self._resume is not None and isinstance(session.get("resume"), dict):
+            return [*outputs, self._ask("resume", self._resume)]
+        point = self._fork_from
+        can_fork = isinstance(session.get("fork"), dict)
+        if self._resume is None and point is not None and point.anchor is None and can_fork:
+            return [*outputs, self._ask("fork", point.agent_session_id)]
+        return [*outputs, self._ask("new")]
+
+    def _ask(self, purpose: str, session_id: str | None = None) -> Output:
+        parameters: dict[str, Any] = {"cwd": self._directory, "mcpServers": []}
+        if session_id is not None:
+            parameters = {"sessionId": session_id, **parameters}
+        return self._calls.ask(purpose, f"session/{purpose}", parameters)
+
+    def _opened(self, purpose: str, result: dict[str, Any]) -> list[Output]:
+        named = text_of(result.get("sessionId"))
+        if not named and purpose in ("load", "resume"):
+            named = self._resume or ""
+        if not named:
+            return [Refused("the agent named no session")]
+        self.session_id = named
+        self.is_fork = purpose == "fork"
+        self._choices.opened(result)
+        return [Ready()]
+
+
+_COULD_NOT = {
+    "initialize": "refused to start",
+    "new": "refused to start",
+    "load": "could not load its session",
+    "resume": "could not go on with its session",
+}
+
+
+def _name(method: dict[str, Any]) -> str:
+    return text_of(method.get("name")) or text_of(method.get("id"))
