@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.limits import FRAGMENT, MESSAGE
 from garcon.errors import BadMessage
 from garcon.link.fragments import LAST, MORE, WHOLE, Joiner, cut
+from garcon.test.properties import given
 
 
 def records(text: bytes) -> list[bytes]:

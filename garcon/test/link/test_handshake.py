@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from attrs import evolve
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -29,6 +28,7 @@ from garcon.link.handshake import (
 )
 from garcon.link.interfaces import Peer
 from garcon.test.link.cast import EXECUTOR, OTHER_EXECUTOR, OTHER_SECRET, SECRET
+from garcon.test.properties import given
 
 SESSION = "c1de4c62-9c2d-4d0c-8f0a-000000000010"
 OTHER = "c1de4c62-9c2d-4d0c-8f0a-000000000099"

@@ -300,7 +300,7 @@ def _sound(info: Any) -> Any:
         case msgspec.inspect.BoolType():
             return True
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
-            return 1
+            return max(1, info.ge or 0)
         case msgspec.inspect.StrType():
             return "text"
         case msgspec.inspect.BytesType():

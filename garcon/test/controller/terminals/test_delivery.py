@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -23,6 +22,7 @@ from garcon.controller.terminals.delivery import (
     Delivery,
     Part,
 )
+from garcon.test.properties import given
 
 
 def part(size: int = 1) -> Part:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from twisted.trial.unittest import SynchronousTestCase
@@ -13,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.limits import TERMINAL_MESSAGE
 from garcon.contract.terminals import TerminalAttached, TerminalChunk, TerminalInfo
 from garcon.controller.terminals.subscription import Subscription, Worded
+from garcon.test.properties import given
 from garcon.testing.foreign_terminals import TerminalJudgement
 
 EXECUTOR, RUNTIME = "local", "00000000-0000-4000-8000-000000000001"

@@ -6,7 +6,6 @@ import base64
 import json
 from typing import Any
 
-from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 from twisted.trial.unittest import SynchronousTestCase
@@ -14,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.limits import TERMINAL_FRAGMENT, TERMINAL_MESSAGE
 from garcon.contract.terminals import TerminalChunk
 from garcon.controller.terminals import wording
+from garcon.test.properties import given
 
 NAME = "local/00000000-0000-4000-8000-000000000001/00000000-0000-4000-8000-000000000002"
 PIECES = st.sampled_from(["x", "é", "漢字", "🙂", "👩‍👩‍👧", "\x1b[0m", '"', "\\", "\u2028"])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as some
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.controller.transcripts.pages import Span, span
+from garcon.test.properties import given
 
 
 class SpanTests(SynchronousTestCase):

@@ -15,6 +15,7 @@ UNKNOWN = "CLI_OUTCOME_UNKNOWN"
 TRIED_AGAIN = frozenset({UNKNOWN, "CLI_CONTROLLER_UNAVAILABLE"})
 WAITED_FOR = "CLI_SERVICE_BUSY"
 DIRECTION = ("--direction", "executor-connects")
+LEFT_OVER = {"pid": 7, "started": 5, "name": "sleep", "origin": "earlier", "seconds": 9.0}
 
 
 @frozen
@@ -61,6 +62,11 @@ COMMANDS = (
         waits_for_room=False,
     ),
     Command(routes.DELETE_EXECUTOR, ("executor", "delete", WORKER), waits_for_room=False),
+    Command(
+        routes.END_PROCESS,
+        ("executor", "doctor", WORKER, "--end", str(LEFT_OVER["pid"])),
+        waits_for_room=False,
+    ),
 )
 
 
@@ -72,6 +78,8 @@ class OutcomeTests(RecoveryCase):
         self.fake.on("GET /chats/snapshot", answer(a_snapshot()))
         self.fake.on("GET /chats/rows", answer({"transcriptViewId": "view-1"}))
         self.fake.on("GET /chats/tags", answer({"chatId": CHAT, "tags": ["a"]}))
+        left = {"processes": [LEFT_OVER], "count": 1}
+        self.fake.on(f"GET /executors/{WORKER}/diagnostics", answer({"leftovers": left}))
 
     def run_command(self, command: Command, *replies: bytes) -> tuple[int, str]:
         """Run a command whose change meets these replies; return how often it was asked for, and

@@ -5,12 +5,12 @@ from __future__ import annotations
 import tracemalloc
 from itertools import pairwise
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.errors import LimitExceeded
 from garcon.runtime.agents.direct_events import EventStream, ServerEvent
+from garcon.test.properties import given, settings
 
 STREAM = (
     "\ufeffevent: first\r\ndata: grüße 🙂\r\n\r\n"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
+from garcon.test.properties import given
 
 
 class Splitting(SynchronousTestCase):

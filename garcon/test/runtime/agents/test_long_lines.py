@@ -6,12 +6,12 @@ import json
 from threading import Thread
 from typing import Any
 
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.runtime.agents.lines import decode
 from garcon.runtime.agents.long_lines import decode_in_steps
+from garcon.test.properties import given
 
 _VALUES = st.recursive(
     st.none()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
-from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -14,6 +13,7 @@ from garcon.contract.terminals import TerminalChunk, TerminalNotification, Termi
 from garcon.link import frames
 from garcon.runtime.terminals.attachment import AROUND_CHUNK, BATCH
 from garcon.runtime.terminals.text import PIECE, Decoder, cost_of, pieces, size_of
+from garcon.test.properties import given
 
 MIXED = "漢字かな🙂👩‍👩‍👧é\x1b[31mred\r\n"
 
