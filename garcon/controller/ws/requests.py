@@ -7,13 +7,14 @@ take seconds of the reactor's thread and half a gigabyte.
 from __future__ import annotations
 
 import math
+import re
 
 import msgspec
 from attrs import field, frozen
 from msgspec import Raw, Struct
 
 from garcon.contract.events import ClientRequestError, Fault
-from garcon.contract.limits import MIB
+from garcon.contract.limits import KIB, MIB
 
 CONTROLS = 256
 """How many chats one reconnect query asks about; the rest are not looked at."""
@@ -24,6 +25,10 @@ TERMINAL_TYPES = frozenset(
     {"terminal-attach", "terminal-input", "terminal-resize", "terminal-detach"}
 )
 """These go to whoever handles terminals, even where the rest of the message is malformed."""
+MENDED_BYTES = 128 * KIB
+"""Messages that may have half characters in them; a terminal's input of the largest size mostly is
+shorter.
+"""
 
 
 @frozen
@@ -115,9 +120,34 @@ def read(payload: bytes) -> Request | None:
     cannot be answered.
     """
     try:
-        return _read(payload)
+        try:
+            return _read(payload)
+        except msgspec.DecodeError:
+            mended = _whole(payload)
+            if mended == payload:
+                raise
+            return _read(mended)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Refused(Fault(error="Malformed JSON"))
+
+
+_HALF = re.compile(
+    rb"(?<!\\)((?:\\\\)*)(?:"
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+"""An escape that is one half of a UTF-16 pair, without the other; what comes before it is whole."""
+
+
+def _whole(payload: bytes) -> bytes:
+    """Put U+FFFD in the place of half characters.
+
+    A browser makes them of a text that it cuts anywhere, as a paste in pieces.  JSON allows them,
+    our reader does not.
+    """
+    if len(payload) > MENDED_BYTES:
+        return payload
+    return _HALF.sub(rb"\1\\ufffd", payload)
 
 
 def _read(payload: bytes) -> Request | None:

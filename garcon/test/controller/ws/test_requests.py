@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.events import ClientRequestError, Fault
 from garcon.controller.ws.requests import (
     CONTROLS_BYTES,
+    MENDED_BYTES,
     CancelReload,
     Ping,
     ReconnectQuery,
@@ -54,6 +55,26 @@ class Envelopes(SynchronousTestCase):
         for kind in ("terminal-attach", "terminal-input", "terminal-resize", "terminal-detach"):
             payload = json.dumps({"type": kind, "cols": "x"}).encode()
             self.assertEqual(read(payload), Terminal(kind, payload))
+
+    def test_half_a_character_becomes_one_that_says_so(self) -> None:
+        """Wherever a text was cut; whole pairs stay, and what only looks like a half."""
+        for half in (
+            *(r"\ud83d", r"\uDE00", r"a\ud83db", r"\ude00\ud83d", r"\ud83d\ud83d\ude00\ude00"),
+            *(r"\\\ud83d", r"\ud83d\n", r"\ud83d\uffff", r"\ude00\\ud83d"),
+        ):
+            payload = b'{"type":"terminal-input","data":"%s"}' % half.encode()
+            request = read(payload)
+            assert isinstance(request, Terminal), half
+            cut: str = json.loads(payload)["data"]
+            whole = cut.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            self.assertEqual(msgspec.json.decode(request.payload)["data"], whole)
+
+    def test_the_largest_message_that_is_mended(self) -> None:
+        """A longer one is malformed, as looking for halves takes its time."""
+        for more, kind in ((0, Terminal), (1, Refused)):
+            begin, end = b'{"type":"terminal-input","data":"', b'\\ud83d"}'
+            payload = begin + b"x" * (MENDED_BYTES + more - len(begin + end)) + end
+            self.assertIsInstance(read(payload), kind)
 
     def test_what_is_not_asked_for_becomes_nothing(self) -> None:
         """However many lists an unknown field holds, or a known one that is to be a text."""
