@@ -57,6 +57,8 @@ def decode(line: bytes) -> dict[str, Any] | None:
     Unpaired surrogates, which JavaScript may write, become replacement characters: no store could
     keep them.
     """
+    if line[:64].lstrip()[:1] not in (b"{", b""):
+        return None  # soon told, as programs that log to their output do so much
     try:
         value = fast_json.decode(line)
     except (DecodeError, UnicodeDecodeError, RecursionError):

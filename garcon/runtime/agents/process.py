@@ -49,6 +49,8 @@ from garcon.runtime.session_limits import (
 T = TypeVar("T")
 
 LARGE_LINE = 4 * 1024 * 1024
+LINES_AT_ONCE = 256
+"""Taken in one turn of the reactor."""
 STDERR_TAIL = 8 * 1024
 OUTPUT_GRACE = 1.0
 """How long output may still come after the exit: an orphan that holds the pipe would keep it open
@@ -111,8 +113,7 @@ class AgentProcess(ProcessProtocol):
         self._ended = ended
         self._lines = Lines(self._limits.line)
         self._waiting: deque[bytes] = deque()
-        self._decoding = False
-        self._paused = False
+        self._is_busy = self._is_paused = False
         self._open_pipes = {1, 2}
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
@@ -206,7 +207,7 @@ class AgentProcess(ProcessProtocol):
         await descendants.kill()
         # What is still to be decoded is nobody's any more.
         self._waiting.clear()
-        self._decoding = False
+        self._is_busy = False
         self._report()
         if self._group is not None:
             self._group.remove()
@@ -263,42 +264,56 @@ class AgentProcess(ProcessProtocol):
     # -- lines
 
     def _drain(self) -> None:
-        """Deliver whole lines in order; a large one is decoded in a thread while the pipe rests."""
-        while self._waiting and not self._decoding:
+        """Deliver whole lines in order, so many in one turn of the reactor; a large one is decoded
+        in a thread.  Meanwhile the pipe rests.
+        """
+        for _ in range(LINES_AT_ONCE):
+            if self._is_busy or not self._waiting:
+                break
             line = self._waiting.popleft()
             if len(line) > LARGE_LINE:
                 self._decode_apart(line)
-            else:
-                self._deliver(decode(line), len(line))
-        if not (self._waiting or self._decoding or self._open_pipes) and self._exited:
+            elif line:
+                self._deliver(decode(line))
+        if self._waiting and not self._is_busy:
+            self._rest()
+            self._clock.callLater(0, self._go_on)
+        if not (self._waiting or self._is_busy or self._open_pipes) and self._exited:
             self._report()
 
     def _decode_apart(self, line: bytes) -> None:
-        self._decoding = True
-        if self.transport is not None:
-            self._paused = True
-            cast(IPushProducer, self.transport).pauseProducing()
-
         def decoded(message: Any) -> None:
-            if self._reported:
-                return  # its owner has ended it meanwhile
-            self._decoding = False
-            self._deliver(None if isinstance(message, Failure) else message, len(line))
-            self._drain()
-            if self._paused and not self._decoding and self.transport is not None:
-                self._paused = False
-                cast(IPushProducer, self.transport).resumeProducing()
-            if self._is_late and not self._decoding:
-                self._is_late = False
-                self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
+            if not self._reported:
+                self._deliver(None if isinstance(message, Failure) else message)
+                self._go_on()
 
+        self._rest()
         # Not cancelled by anyone: it ends by itself.
         self._in_thread(decode_in_steps, line).addBoth(decoded)
 
-    def _deliver(self, message: dict[str, Any] | None, size: int) -> None:
+    def _rest(self) -> None:
+        self._is_busy = True
+        if self.transport is not None:
+            self._is_paused = True
+            cast(IPushProducer, self.transport).pauseProducing()
+
+    def _go_on(self) -> None:
+        if self._reported:
+            return  # its owner has ended it meanwhile
+        self._is_busy = False
+        self._drain()
+        if self._is_busy:
+            return
+        if self._is_paused and self.transport is not None:
+            self._is_paused = False
+            cast(IPushProducer, self.transport).resumeProducing()
+        if self._is_late:
+            self._is_late = False
+            self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
+
+    def _deliver(self, message: dict[str, Any] | None) -> None:
         if message is None:
-            if size:
-                self._log.debug("agent {pid} wrote a line that is no object", pid=self._pid)
+            self._log.debug("agent {pid} wrote a line that is no object", pid=self._pid)
         elif not self._reported:
             self._received(message)
 
@@ -306,8 +321,8 @@ class AgentProcess(ProcessProtocol):
         """Tell the owner of the end, after the last message."""
         if self._reported or self._exited is None:
             return
-        if self._decoding:
-            self._is_late = True  # that line comes first, and what follows it
+        if self._is_busy:
+            self._is_late = True  # what has come is told first, and what follows it
             return
         self._reported = True
         if self._grace is not None and self._grace.active():

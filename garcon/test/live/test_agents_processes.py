@@ -11,13 +11,19 @@ from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.internet.task import deferLater
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
-from garcon.runtime.agents.process import LARGE_LINE, STDERR_TAIL, AgentProcess, Exit
+from garcon.runtime.agents.process import (
+    LARGE_LINE,
+    LINES_AT_ONCE,
+    STDERR_TAIL,
+    AgentProcess,
+    Exit,
+)
 from garcon.testing.local_runtimes import runs
 
 
@@ -66,6 +72,20 @@ class Processes(TestCase):
         self.assertEqual([message["n"] for message in self.messages], [1, 3, 4, 5])
         self.assertEqual(len(self.messages[1]["x"]), size)
         self.assertEqual(self.exits, [Exit(status=0, signal=None)])
+
+    async def test_many_lines_at_once_leave_others_their_turn(self) -> None:
+        """All come, in order, and the end after them; the reactor goes on in between."""
+        count = 20 * LINES_AT_ONCE + 1
+        counts: list[int] = []
+        turns = LoopingCall.withCount(counts.append)
+        turns.clock = reactor
+        turns.start(0)
+        self.addCleanup(turns.stop)
+        began = len(counts)
+        self.start(f"seq -f '{{\"n\": %.0f}}' {count}; echo; echo junk")
+        await self.until(count, exits=1)
+        self.assertEqual([message["n"] for message in self.messages], list(range(1, count + 1)))
+        self.assertGreater(len(counts) - began, 20)
 
     async def test_what_is_sent(self) -> None:
         """A message is one line, echoed back whole by a program that copies."""

@@ -47,6 +47,10 @@ class Decoding(SynchronousTestCase):
         self.assertEqual(decode('{"a": "ä漢"}'.encode()), {"a": "ä漢"})
         for line in (b"", b"[]", b"3", b"log line", b'{"a": }', b"\xff", b"[" * 100_000):
             self.assertIsNone(decode(line))
+        for space in (b" ", b"\t\r", b" " * 63, b" " * 64, b" " * 65, b" " * 1000):
+            self.assertEqual(decode(space + b'{"a": 1}'), {"a": 1})
+            self.assertIsNone(decode(space + b"x"))
+            self.assertIsNone(decode(space))
 
     def test_what_no_store_could_keep_is_replaced(self) -> None:
         """Unpaired surrogates, as JavaScript writes them, and bytes that are no text."""
