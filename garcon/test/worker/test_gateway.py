@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
+import msgspec
 from msgspec import UNSET, Raw
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.task import Clock
@@ -16,7 +18,14 @@ from zope.interface.verify import verifyObject
 from garcon.contract import limits, routes
 from garcon.contract.executors import CliContext
 from garcon.contract.ids import LOCAL
-from garcon.contract.rpc import CLI_DESCRIBE, CLI_REQUEST, BridgedReply, Lane
+from garcon.contract.rpc import (
+    CLI_DESCRIBE,
+    CLI_REQUEST,
+    BridgedHttp,
+    BridgedReply,
+    BridgedRequest,
+    Lane,
+)
 from garcon.errors import CallError, LaneLost
 from garcon.link.interfaces import ICapturedLink
 from garcon.local.descriptors import new_capability, proof
@@ -382,6 +391,29 @@ class Door(Cast):
         # The head itself may be over its own bound first; it is the same to the command.
         self.assertEqual(client.answer.outcome, (413, "CLI_REQUEST_TOO_LARGE"))
         self.assertEqual(self.calls, [])
+
+    def test_what_stands_around_many_pairs_counts(self) -> None:
+        """A query of 128 pairs whose text alone would fit is refused here, not at the controller;
+        one byte less crosses.
+        """
+        most = limits.BRIDGE_PRIMARY - limits.BRIDGE_ENVELOPE
+        pairs = [("\x01" * 41, "\x01" * 41) for _ in range(limits.QUERY_PAIRS - 1)]
+
+        def encoded() -> int:
+            http = BridgedHttp("GET /chats/turn-receipt", pairs, None)
+            return len(msgspec.json.encode(BridgedRequest("controller-1", http)))
+
+        pairs.append(("", ""))
+        room = most - encoded()
+        last = "\x01" * (room // 6) + "x" * (room % 6)
+        for text, sent in ((last + "x", 0), (last, 1)):
+            pairs[-1] = ("", text)
+            self.assertEqual(encoded(), most + 1 - sent)
+            self.assertLess(6 * sum(len(a) + len(b) for a, b in pairs) + 512, most)
+            client = self.ask("GET", f"/api/v1/chats/turn-receipt?{urlencode(pairs)}")
+            self.assertEqual(len(self.calls), sent)
+            if not sent:
+                self.assertEqual(client.answer.outcome, (413, "CLI_REQUEST_TOO_LARGE"))
 
 
 class Routing(SynchronousTestCase):

@@ -42,6 +42,8 @@ _NESTING = 512
 """Deeper bodies are refused here: beyond twice that they can be read but no more encoded."""
 _GROWTH = 6
 """No character of a request takes more bytes than this when it is encoded once more."""
+_PAIR, _SHELL = 8, 512
+"""More than what stands around each pair of the query, and around all of the request."""
 
 
 @define(eq=False)
@@ -112,7 +114,7 @@ def _body(content: bytes) -> dict[str, Any] | None:
         return None
     try:
         body = _decode(content)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise validation("Malformed JSON") from None
     if not isinstance(body, dict):
         raise validation("The body must be a JSON object.")
@@ -134,7 +136,8 @@ def _nesting(body: Any) -> int:
 def _check_size(request: BridgedRequest, incoming: Incoming, lane: Lane) -> None:
     """Check the encoded size, and encode for that only where it can come near the limit."""
     raw = len(incoming.body) + sum(len(name) + len(value) for name, value in incoming.query)
-    if _GROWTH * raw + 512 > bridge.request_limit(lane):
+    around = _SHELL + _PAIR * len(incoming.query)
+    if _GROWTH * raw + around > bridge.request_limit(lane):
         bridge.check_request_size(lane, len(_encode(request)))
 
 
