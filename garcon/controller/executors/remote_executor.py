@@ -207,9 +207,10 @@ class RemoteExecutor:
     def change(self, record: ExecutorRecord) -> None:
         """Take over a changed record; only a changed connector costs the link."""
         old, self.record = self.record, record
-        self.noticed()
+        # First of all: whatever fails among those who are told, no old lease is ever found again.
         if grants_differ(old, record):
             self._authority.end(Ending.REVOKED)
+        self.noticed()
         if old.secret != record.secret:
             # Perhaps another machine: what was learned of the one before does not hold for it.
             self._description = None
@@ -221,6 +222,7 @@ class RemoteExecutor:
     def block(self) -> None:
         """Go offline until the controller restarts (control.md E.8)."""
         self._is_blocked = True
+        self._authority.end(Ending.REVOKED)
         self.noticed()
         self._retire("storage-uncertain", Ending.REVOKED)
 

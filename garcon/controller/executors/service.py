@@ -213,6 +213,7 @@ class Executors:
         self._require_idle(record.id)
         self._saving(executor, lambda: self.registry.remove(record.id))
         del self._remote[record.id]
+        executor.end_authority(Ending.REVOKED)
         self.noticed()
         for watcher in self.watchers:
             watcher.executor_removed(record.id)

@@ -342,6 +342,25 @@ class PublicationTests(DispatcherCase):
         self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
         self.assertEqual(self.published(self.settled(False)).status, 200)
 
+    def test_whoever_fails_to_hear_of_it_keeps_no_lease_alive(self) -> None:
+        """The lease has ended before anybody is told of the change, or of the end."""
+        read, mutation = self.settled(False), self.settled(True)
+
+        def broken() -> None:
+            raise AssertionError("a listener fails")
+
+        self.executors.noticed = broken
+        for granted in (False, True):
+            self.assertEqual(self.update(self.executor_id, allowControllerCli=granted)[0], 500)
+        self.unpublished(read, "CLI_ACCESS_DENIED")
+        self.unpublished(mutation, "CLI_OUTCOME_UNKNOWN")
+        held = self.hold(operations.READ_SETTINGS)
+        waiting = self.request(routes.READ_SETTINGS)
+        self.assertEqual(len(held.waiting), 1)
+        self.assertEqual(self.ask(operations.DELETE_EXECUTOR, None, self.executor_id)[0], 500)
+        self.denied(waiting, "CLI_ACCESS_DENIED")
+        self.assertEqual(len(self.flushLoggedErrors(AssertionError)), 3)
+
     def test_the_present_record_decides(self) -> None:
         """Not what was captured when the request came: without a word about it the grant, the
         connector's use and the session are looked at anew.
