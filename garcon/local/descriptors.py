@@ -131,7 +131,7 @@ def remove_if_ours(path: Path, instance_id: str) -> bool:
     """
     try:
         fields = json.loads(read_private(path, _LARGEST, secure=False))
-    except (OSError, StartupError, ValueError):
+    except (OSError, StartupError, ValueError, RecursionError):
         return False
     if not isinstance(fields, dict) or fields.get("instanceId") != instance_id:
         return False
@@ -148,7 +148,7 @@ def read(path: Path, role: Role) -> Descriptor:
     content = read_private(path, _LARGEST)
     try:
         fields = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadDescriptor(f"{name} is not valid JSON") from None
     if not isinstance(fields, dict):
         raise BadDescriptor(f"{name} is not a descriptor")
@@ -172,7 +172,7 @@ def _wrong_field(fields: dict[str, Any], role: Role) -> str | None:
     pid = fields.get("pid")
     checks = (
         ("schemaVersion", version == SCHEMA_VERSION and not isinstance(version, bool)),
-        ("instanceId", _is_text(fields.get("instanceId"), 128)),
+        ("instanceId", _is_instance(fields.get("instanceId"))),
         ("startedAt", _milliseconds(fields.get("startedAt")) is not None),
         ("pid", isinstance(pid, int) and not isinstance(pid, bool) and pid > 0),
         ("baseUrl", loopback_address(fields.get("baseUrl")) is not None),
@@ -188,6 +188,11 @@ def _wrong_field(fields: dict[str, Any], role: Role) -> str | None:
     if fields.get("kind") is not None:
         return "kind"
     return None if _is_text(fields.get("workspaceDir"), 65_536) else "workspaceDir"
+
+
+def _is_instance(value: object) -> bool:
+    """Whether this can name a process: a lone surrogate, for one, could not be proven."""
+    return isinstance(value, str) and _is_text(value, 128) and value.isprintable()
 
 
 def _is_text(value: object, most: int) -> bool:

@@ -103,7 +103,7 @@ def read_listener(path: Path) -> str:
 def _object(content: bytes, path: Path) -> dict[str, object]:
     try:
         fields = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         raise StartupError(f"{os.fspath(path)} is not valid JSON")

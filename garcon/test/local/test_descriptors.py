@@ -138,7 +138,7 @@ class ReadTests(SynchronousTestCase):
         """A descriptor with one wrong or missing field is malformed, and the text names it."""
         wrong: dict[str, list[Any]] = {
             "schemaVersion": [2, "1", True, ...],
-            "instanceId": ["", " x", "x" * 129, 5, ...],
+            "instanceId": ["", " x", "x" * 129, "x\ud800", "x\ny", 5, ...],
             "startedAt": [-1, True, "yesterday", "2023-11-14T22:13:20", 1e16, None, ...],
             "pid": [0, -1, 1.5, "1", True, ...],
             "baseUrl": ["http://example.com:80", "http://127.0.0.1:80/", "", 1, ...],
@@ -157,9 +157,10 @@ class ReadTests(SynchronousTestCase):
 
     def test_not_even_json(self) -> None:
         """What is no JSON object is malformed, never absent."""
-        for content in (b"", b"{", b"[]", b"null", b"\xff"):
+        for content in (b"", b"{", b"[]", b"null", b"\xff", b"[" * 50_000):
             write_private(self.path, content)
             self.assertRaises(BadDescriptor, read, self.path, "controller")
+            self.assertFalse(remove_if_ours(self.path, "instance"))
 
     def test_insecure_is_not_absent(self) -> None:
         """An insecure file is told as such."""

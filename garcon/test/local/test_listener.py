@@ -46,7 +46,13 @@ class ListenerTests(SynchronousTestCase):
 
     def test_a_broken_secret_is_never_replaced(self) -> None:
         """A file that holds no valid secret stops a start instead of rotating the secret."""
-        for content in (b"", b"[]", b'{"version": 2, "secret": "x"}', b'{"version": 1}'):
+        for content in (
+            b"",
+            b"[]",
+            b'{"version": 2, "secret": "x"}',
+            b'{"version": 1}',
+            b"[" * 9_999,
+        ):
             write_private(self.secret, content)
             self.assertRaises(StartupError, ensure_secret, self.secret)
         os.chmod(self.secret, 0o644)
