@@ -12,7 +12,8 @@ from enum import Enum
 
 from attrs import define, field
 
-from garcon.contract.bridge import access_denied, unavailable
+from garcon.contract.bridge import access_denied, management_denied, unavailable
+from garcon.controller.principals import Principal
 from garcon.errors import CallError
 
 
@@ -30,6 +31,15 @@ class Ending(Enum):
         if self is Ending.STOPPING:
             return unavailable("The controller is stopping.")
         return unavailable("The executor's link was replaced or lost meanwhile.")
+
+
+def require_management(principal: Principal, may_manage: Callable[[str | None], bool]) -> None:
+    """Check a worker's second grant where it is used: it may have ended while its command waited.
+
+    `may_manage` says whether an executor's commands may manage executors now.
+    """
+    if principal.kind == "executor" and not may_manage(principal.executor_id):
+        raise management_denied()
 
 
 @define(eq=False)

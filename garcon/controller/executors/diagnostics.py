@@ -13,10 +13,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from garcon.contract import operations
-from garcon.contract.bridge import access_denied
 from garcon.contract.diagnostics import ExecutorDiagnostics
 from garcon.contract.ids import LOCAL, is_executor_id
 from garcon.contract.leftovers import EndProcess, LeftoverProcesses, ProcessEnded
+from garcon.controller.executors.authority import require_management
 from garcon.controller.executors.records import LOCAL_LABEL
 from garcon.controller.executors.remote_executor import RemoteExecutor
 from garcon.controller.handlers import Call, Handlers
@@ -71,7 +71,7 @@ class DiagnosticsOperation:
             except TimeoutError:
                 pass  # How long the lane has been silent is told.
         left = await self._leftovers(executor_id)
-        self._require_management(call)
+        require_management(call.principal, self._may_manage)
         told = self._find(executor_id).diagnostics()
         return structs.replace(told, leftovers=left)
 
@@ -104,17 +104,11 @@ class DiagnosticsOperation:
         return runtime.leftovers if ILeftoverHost.providedBy(runtime) else None
 
     def _admit(self, call: Call[Any, Any]) -> str:
-        self._require_management(call)
+        require_management(call.principal, self._may_manage)
         executor_id = call.executor_id
         if executor_id is None or not is_executor_id(executor_id):
             raise validation("The executor id in the path is malformed.")
         return executor_id
-
-    def _require_management(self, call: Call[Any, Any]) -> None:
-        """Check the grant where it is used; it may have ended while we waited."""
-        principal = call.principal
-        if principal.kind == "executor" and not self._may_manage(principal.executor_id):
-            raise access_denied("This executor's commands may not manage executors.")
 
 
 def _of_local(left: LeftoverProcesses | None) -> ExecutorDiagnostics:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, structs
 
 from garcon.contract import operations
-from garcon.contract.bridge import access_denied, management_denied
+from garcon.contract.bridge import access_denied
 from garcon.contract.connection_url import new_secret, parse_public_base
 from garcon.contract.executors import (
     Connection,
@@ -19,9 +19,9 @@ from garcon.contract.executors import (
 )
 from garcon.contract.ids import LOCAL, is_executor_id
 from garcon.controller.executors import records
+from garcon.controller.executors.authority import require_management
 from garcon.controller.executors.records import ExecutorRecord
 from garcon.controller.handlers import Call, Handlers
-from garcon.controller.principals import Principal
 from garcon.errors import GarconError, validation
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ExecutorOperations:
 
     def create(self, call: Call[Any, CreateExecutor]) -> CreatedExecutor:
         """Make an executor and reveal its connection."""
-        self._require_management(call.principal)
+        require_management(call.principal, self._executors.may_manage)
         executors, base = self._executors, self._public_base(call)
         record = records.create(
             call.body,
@@ -80,7 +80,7 @@ class ExecutorOperations:
 
     def update(self, call: Call[Any, UpdateExecutor]) -> ExecutorList:
         """Change an executor."""
-        self._require_management(call.principal)
+        require_management(call.principal, self._executors.may_manage)
         record = self._record(call)
         if call.principal.executor_id == record.id:
             _require_label_only(call.body)
@@ -95,7 +95,7 @@ class ExecutorOperations:
 
     def delete(self, call: Call[Any, None]) -> ExecutorList:
         """Forget an executor; chats that name it keep doing so."""
-        self._require_management(call.principal)
+        require_management(call.principal, self._executors.may_manage)
         record = self._record(call)
         if call.principal.executor_id == record.id:
             raise access_denied("An executor's own commands cannot delete it.")
@@ -104,7 +104,7 @@ class ExecutorOperations:
 
     def reveal(self, call: Call[Any, None]) -> Connection:
         """Show the connection URL, secret included."""
-        self._require_management(call.principal)
+        require_management(call.principal, self._executors.may_manage)
         return records.revealed(self._record(call), self._public_base(call))
 
     def _record(self, call: Call[Any, Any]) -> ExecutorRecord:
@@ -117,11 +117,6 @@ class ExecutorOperations:
         if record is None:
             raise records.not_found()
         return record
-
-    def _require_management(self, principal: Principal) -> None:
-        """Check the second grant again, where it is used."""
-        if principal.kind == "executor" and not self._executors.may_manage(principal.executor_id):
-            raise management_denied()
 
     def _public_base(self, call: Call[Any, Any]) -> str | None:
         if self._executors.public_base is not None:

@@ -11,7 +11,6 @@ from attrs import define
 from msgspec import UNSET, structs
 
 from garcon.contract import operations
-from garcon.contract.bridge import management_denied
 from garcon.contract.ids import is_executor_id
 from garcon.contract.providers import (
     AssignmentOutcome,
@@ -25,6 +24,7 @@ from garcon.contract.providers import (
     RemovedProfile,
     WrittenProvider,
 )
+from garcon.controller.executors.authority import require_management
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.handlers import Call, Handlers
 from garcon.controller.providers.assignments import assigned, assigned_to, unassigned
@@ -67,7 +67,7 @@ class ProviderOperations:
 
     async def listed(self, call: Call[Any, None]) -> ManagedProviders:
         """All profiles, redacted, and who may use them."""
-        self._require_management(call)
+        require_management(call.principal, self._may_manage)
         return await self._managed()
 
     async def create(self, call: Call[OnExecutor, ProfileInput]) -> WrittenProvider:
@@ -129,7 +129,7 @@ class ProviderOperations:
 
     async def assign(self, call: Call[AssignmentQuery, None]) -> ManagedProviders:
         """Let an executor use a profile; again changes nothing."""
-        self._require_management(call)
+        require_management(call.principal, self._may_manage)
         executor, profile = _pair(call.query)
         self._must_exist([executor])
         if profile not in await self._store.profiles():
@@ -138,7 +138,7 @@ class ProviderOperations:
 
     async def unassign(self, call: Call[AssignmentQuery, None]) -> ManagedProviders:
         """Let an executor use a profile no more; again changes nothing."""
-        self._require_management(call)
+        require_management(call.principal, self._may_manage)
         executor, profile = _pair(call.query)
         self._must_exist([executor])
         return await self._changed(lambda known: unassigned(known, executor, profile))
@@ -189,12 +189,6 @@ class ProviderOperations:
         if chats:
             named = ", ".join(chats[:SHOWN]) + (", …" if len(chats) > SHOWN else "")
             raise validation(f"The profile is used by {len(chats)} chats: {named}")
-
-    def _require_management(self, call: Call[Any, Any]) -> None:
-        """Check the second grant again, where it is used."""
-        principal = call.principal
-        if principal.kind == "executor" and not self._may_manage(principal.executor_id):
-            raise management_denied()
 
 
 def executor_id(text: str) -> str:
