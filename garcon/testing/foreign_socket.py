@@ -5,7 +5,6 @@ order, and it stays failed (server.md A.8 to A.11; existing-clients.md).
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +40,7 @@ from garcon.testing.foreign_rules import (
     text,
 )
 from garcon.testing.foreign_terminals import TerminalJudgement
+from garcon.testing.heard_socket import HeardSocket
 from garcon.testing.websocket_client import WAIT, WebSocketClient
 
 Message = dict[str, Any]
@@ -247,35 +247,12 @@ class Judgement:
             need(said["resendCandidates"] == [], said, "no candidates while processing")
 
 
-class ForeignSocket:
+class ForeignSocket(HeardSocket[Message]):
     """One socket from its opening to `close`; a thread reads it and judges every message."""
 
     def __init__(self, url: str, **more: Any) -> None:
-        self.connection = WebSocketClient.open(url, **more)
-        self.messages: list[Message] = []
         self._judgement = Judgement()
-        self._changed = threading.Condition()
-        self._wrong: Exception | None = None
-        self._is_over = False
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        try:
-            while True:
-                try:
-                    raw = self.connection.message(3_600)
-                except (OSError, ConnectionError):
-                    return
-                with self._changed:
-                    self.messages.append(self._judgement.heard(raw))
-                    self._changed.notify_all()
-        except Exception as error:
-            self._wrong = error
-        finally:
-            with self._changed:
-                self._is_over = True
-                self._changed.notify_all()
+        super().__init__(WebSocketClient.open(url, **more), self._judgement.heard)
 
     @property
     def instance(self) -> str | None:
@@ -283,11 +260,6 @@ class ForeignSocket:
         return self._judgement.instance
 
     # Waiting
-
-    def check(self) -> None:
-        """Fail if it has failed."""
-        if self._wrong is not None:
-            raise AssertionError(f"the client has failed: {self._wrong}") from self._wrong
 
     def wait_for(
         self, what: str, is_it: Callable[[Message], Any], after: int = 0, seconds: float = WAIT
@@ -384,16 +356,6 @@ class ForeignSocket:
                 self.subscribe(chat, view, last["nextAfterOrdinal"], last["throughOrdinal"])
             )
         return pages
-
-    def close(self) -> None:
-        """Leave; fails if it had failed."""
-        try:
-            self.connection.send_frame(8, b"\x03\xe8")
-        except OSError:
-            pass  # nobody is there any more
-        self._thread.join(WAIT)
-        self.connection.close()
-        self.check()
 
 
 def _subscribed(page: Message, size: int) -> None:

@@ -4,7 +4,6 @@ exactly as the contract says fails whoever asks next.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,64 +19,21 @@ from garcon.contract.events import (
     Subscribed,
 )
 from garcon.testing.fleet import expect
+from garcon.testing.heard_socket import HeardSocket
 from garcon.testing.strict_socket_rules import Hearing, Message
 from garcon.testing.websocket_client import WAIT, WebSocketClient
 
 T = TypeVar("T")
 
 
-class StrictSocket:
+class StrictSocket(HeardSocket[Message]):
     """Listens to one controller until `close`, which also says whether all was well."""
 
     def __init__(self, url: str, *, is_newer: bool = False, **more: Any) -> None:
         protocols = ["garcon-v1", *(["garcon-v2"] if is_newer else [])]
-        self.socket = WebSocketClient.open(url, protocols=protocols, **more)
         self.hearing = Hearing(is_newer)
-        self.messages: list[Message] = []
-        self._changed = threading.Condition()
-        self._wrong: Exception | None = None
-        self._is_over = False
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-
-    def _listen(self) -> None:
-        try:
-            while True:
-                try:
-                    text = self.socket.message(3_600)
-                except (OSError, ConnectionError):
-                    return
-                with self._changed:
-                    self.messages.append(self.hearing.heard(text))
-                    self._changed.notify_all()
-        except Exception as error:
-            self._wrong = error
-        finally:
-            with self._changed:
-                self._is_over = True
-                self._changed.notify_all()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the connection has ended."""
-        return self._is_over
-
-    def check(self) -> None:
-        """Fail if anything was wrong so far."""
-        if self._wrong is not None:
-            raise AssertionError(
-                f"the socket heard what it may not: {self._wrong}"
-            ) from self._wrong
-
-    def close(self) -> None:
-        """Stop listening; fail if anything was wrong."""
-        try:
-            self.socket.send_frame(8, b"\x03\xe8")
-        except OSError:
-            pass  # the controller has gone already
-        self._thread.join(WAIT)
-        self.socket.close()
-        self.check()
+        connection = WebSocketClient.open(url, protocols=protocols, **more)
+        super().__init__(connection, self.hearing.heard)
 
     # Waiting
 
@@ -122,7 +78,7 @@ class StrictSocket:
                 self.hearing.asked(message)
         with self._changed:
             self.hearing.terminals.asked(message)
-        self.socket.send(message)
+        self.connection.send(message)
 
     def ask(self, kind: str, **fields: Any) -> Any:
         """Ask and wait for the answer."""
