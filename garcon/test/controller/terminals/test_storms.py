@@ -51,10 +51,14 @@ class Storms(Talking):
         for _ in range(20):
             self.settle()
 
+    def hold(self, is_held: bool) -> None:
+        """Let what is asked for take its time, or not; here it takes none."""
+
     def storm(self, names: list[str], random: Random) -> None:
         """Let sockets come, fight over terminals, and go."""
         browsers: list[Browser] = []
         for number in range(SOCKETS):
+            self.hold(random.random() < 0.5)
             browser = self.browser(expires_in=random.choice((None, None, 1.0)))
             browsers.append(browser)
             for name in names:
@@ -76,6 +80,7 @@ class Storms(Talking):
             if random.random() < 0.4:
                 random.choice(browsers).socket.closed()
             browser.heard()
+        self.hold(False)
         for socket in self.sockets:
             socket.closed()
         self.sockets.clear()
@@ -98,4 +103,10 @@ class Local(Storms, LocalTalk):
 
 
 class Linked(Storms, LinkedTalk):
-    """On a worker."""
+    """On a worker, behind a link that stands still now and then."""
+
+    def hold(self, is_held: bool) -> None:
+        if is_held:
+            self.network.hold()
+        else:
+            self.network.release()
