@@ -86,9 +86,17 @@ def runtime_choice(option: str | None, environ: Mapping[str, str]) -> str:
 
 
 def select(
-    root: ConfigRoot, runtime: str, server: str | None, warn: Callable[[str], None]
+    root: ConfigRoot,
+    runtime: str,
+    server: str | None,
+    warn: Callable[[str], None],
+    *,
+    controller_only: bool = False,
 ) -> Endpoint:
-    """Return the endpoint to use.  Only an absent file counts as absent."""
+    """Return the endpoint to use.  Only an absent file counts as absent.
+
+    For what is `controller_only`, ``auto`` of the two takes the controller, however old it is.
+    """
     controller = executor = None
     if runtime != "executor":
         controller = _read(root, "controller")
@@ -97,7 +105,7 @@ def select(
     chosen = controller or executor
     if chosen is None:
         raise CommandFailure(DISCOVERY, _nothing_runs(root, runtime), OPERATIONAL)
-    if controller is not None and executor is not None:
+    if controller is not None and executor is not None and not controller_only:
         chosen = executor if executor.started_at > controller.started_at else controller
         warn(
             f"warning: a controller and a worker both run on {root.path}; using the {chosen.role}"

@@ -45,14 +45,19 @@ class Invocation:
             self._root = ConfigRoot.chosen(option, self.system.environ)
         return self._root
 
-    def select(self) -> Endpoint:
-        """Return the process that is meant; nothing is sent to it yet."""
+    def select(self, *, controller_only: bool = False) -> Endpoint:
+        """Return the process that is meant; nothing is sent to it yet.
+
+        A worker where the command is `controller_only` was named, or is all that runs here.
+        """
         from garcon.cli.discovery import check_server, runtime_choice, select
 
         server = self.parsed.text("server")
         check_server(server)
         runtime = runtime_choice(self.parsed.text("runtime"), self.system.environ)
-        endpoint = select(self.root, runtime, server, self.system.err)
+        endpoint = select(
+            self.root, runtime, server, self.system.err, controller_only=controller_only
+        )
         self._role = endpoint.role
         return endpoint
 

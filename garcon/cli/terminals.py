@@ -39,7 +39,7 @@ _TEXTS = ("terminalId", "initialWorkingDirectory", "processStatus", "attachmentS
 
 def user_client(invocation: Invocation) -> GarconClient:
     """Return a client that acts for the user; a worker's gateway is refused before it is asked."""
-    endpoint = invocation.select()
+    endpoint = invocation.select(controller_only=True)
     if endpoint.role != "controller":
         raise CommandFailure(
             AUTHENTICATION,

@@ -207,7 +207,12 @@ class Controller:
         )
         self.executors.use = self.chats
         bridged = self.handlers.observed(self.metrics.called, reactor.seconds)
-        self.terminals = TerminalDoor(self.executors, reactor, time.time)
+        self.terminals = TerminalDoor(
+            self.executors,
+            reactor,
+            time.time,
+            lambda session: self.accounts.is_signed_in(session),
+        )
         self.sockets = Sockets(reactor, self.chats.answers(), config.sockets, self.terminals)
         self.publisher.subscribe(self.sockets.publish)
         self.notices = ExecutorNotices(reactor, self.executors.snapshots, self.publisher.publish)

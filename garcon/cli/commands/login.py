@@ -38,6 +38,7 @@ def run(invocation: Invocation) -> int:
     given = _from_stdin(invocation) if invocation.parsed.flag("stdin") else None
     client = _controller(invocation)
     try:
+        _require_account(client)
         name = username or _account(client)
         password = given if given is not None else _asked(invocation, client, name)
         said = client.call(AUTH_LOGIN, body={"username": name, "password": password})
@@ -88,7 +89,7 @@ def logout(invocation: Invocation) -> int:
 
 
 def _controller(invocation: Invocation) -> GarconClient:
-    client = invocation.connect()
+    client = invocation.connect(invocation.select(controller_only=True))
     if client.endpoint.role != "controller":
         raise CommandFailure(
             AUTHENTICATION,
@@ -99,8 +100,8 @@ def _controller(invocation: Invocation) -> GarconClient:
     return client
 
 
-def _account(client: GarconClient) -> str:
-    """Return whose the controller's account is."""
+def _require_account(client: GarconClient) -> None:
+    """Refuse a controller that nobody can log in to."""
     status = client.call(AUTH_STATUS)
     if status.get("authDisabled") is True:
         raise CommandFailure(
@@ -113,6 +114,10 @@ def _account(client: GarconClient) -> str:
             f" POST {client.endpoint.origin}{AUTH_REGISTER.path}",
             OPERATIONAL,
         )
+
+
+def _account(client: GarconClient) -> str:
+    """Return whose the controller's account is."""
     user = client.call(AUTH_USER).get("user")
     name = user.get("username") if isinstance(user, dict) else None
     if not isinstance(name, str) or not name:

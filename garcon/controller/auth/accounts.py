@@ -6,7 +6,7 @@ import hmac
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from attrs import evolve
@@ -86,7 +86,7 @@ class Accounts:
         self._complaint = ""
         """What was last said of a file that cannot be used."""
         self.signed_out: list[Callable[[str], None]] = []
-        """Are told which session was given back (`Principal.session`)."""
+        """Are told of each session that is none any more (`Principal.session`)."""
         self._changing = DeferredLock()
         self._attempts = {
             operations.AUTH_REGISTER.route.key: Attempts(),
@@ -157,6 +157,12 @@ class Accounts:
         name = self._username
         return Principal(
             "authenticated", name, name, expires_at_ms=found.expires_at_ms, session=session
+        )
+
+    def is_signed_in(self, session: str) -> bool:
+        """Return whether the token of a session (`Principal.session`) is still good."""
+        return self._username is not None and (
+            self._tokens.find(session, self._now_ms()) is not None
         )
 
     # Handlers
@@ -232,11 +238,7 @@ class Accounts:
         session = call.principal.session
         if session is not None:
             self._revoked.add(session)
-            self._tokens = TokenTable.of(
-                token for token in self._tokens.by_hash.values() if token.hash != session
-            )
-            for told in self.signed_out:
-                told(session)
+            self._keep([t for t in self._tokens.by_hash.values() if t.hash != session])
             await self._alone(self._save_revoked)
         return SignedOut(True, "Signed out.")
 
@@ -276,7 +278,15 @@ class Accounts:
 
     def _adopt(self, account: Account | None) -> None:
         self._username = None if account is None else account.username
-        self._tokens = TokenTable.of(() if account is None else self._good(account))
+        self._keep(() if account is None else self._good(account))
+
+    def _keep(self, tokens: Iterable[StoredToken]) -> None:
+        """Let these tokens be good and no others, and tell of those that were."""
+        before = self._tokens.by_hash
+        self._tokens = TokenTable.of(tokens)
+        for session in before.keys() - self._tokens.by_hash.keys():
+            for told in self.signed_out:
+                told(session)
 
     def _good(self, account: Account) -> list[StoredToken]:
         return [token for token in account.tokens if token.hash not in self._revoked]

@@ -17,17 +17,25 @@ from garcon.controller.ws.interfaces import ITerminalDoor
 @implementer(ITerminalDoor)
 @define(eq=False)
 class TerminalDoor:
-    """See `ITerminalDoor`.  `now` is the time of day, in seconds since the epoch."""
+    """See `ITerminalDoor`.
+
+    `now` is the time of day, in seconds since the epoch; `is_signed_in` says whether a login
+    (`Principal.session`) still is one.
+    """
 
     _executors: IExecutors
     _clock: IReactorTime
     _now: Callable[[], float]
+    _is_signed_in: Callable[[str], bool]
     _talks: set[TerminalTalk] = field(factory=set)
 
     def meet(self, client: ITerminalClient) -> TerminalTalk:
         """See `ITerminalDoor`."""
         talk = TerminalTalk(client, self._executors, self._clock, self._now, self._talks.discard)
         self._talks.add(talk)
+        if talk.session is not None and not self._is_signed_in(talk.session):
+            # It was signed out while the socket had nothing to say of terminals.
+            talk.expire()
         return talk
 
     def signed_out(self, session: str) -> None:

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.cli.main import run
 from garcon.local.roots import ConfigRoot
 from garcon.local.tokens import SavedToken, read_token, save_token, token_path
-from garcon.testing.fake_controller import FakeController, FakeMachine
+from garcon.testing.fake_controller import STARTED, FakeController, FakeMachine
 from garcon.testing.http_double import answer, refusal
 
 TOKEN = "garcon_user_new"
@@ -153,9 +153,11 @@ class LoginTests(LoginCase):
             ({"needsSetup": True}, "register"),
         ):
             self.controller.on("GET /auth/status", answer(STATUS | more))
-            self.assertEqual(self.garcon("login"), 3)
-            self.assertIn(text, self.machine.stderr())
+            for words in (("login",), ("login", "--username", "ann")):
+                self.assertEqual(self.garcon(*words), 3)
+                self.assertIn(text, self.machine.stderr())
         self.assertEqual(self.machine.prompts, [])
+        self.assertEqual(self.controller.asked("POST /auth/login"), [])
 
     def test_a_workers_shell(self) -> None:
         """It has no accounts: exit 2."""
@@ -165,6 +167,18 @@ class LoginTests(LoginCase):
         for command in ("login", "logout"):
             self.assertEqual(self.garcon(command), 2)
             self.assertIn("--runtime controller", self.machine.stderr())
+
+    def test_beside_a_worker(self) -> None:
+        """The controller is meant, though the worker of this machine is newer."""
+        worker = FakeController()
+        worker.double.__enter__()
+        self.addCleanup(worker.double.stop)
+        os.mkdir(self.root.executor_dir)
+        worker.publish(self.root, "executor", STARTED + 1)
+        for command in ("login", "logout"):
+            self.assertEqual(self.garcon(command), 0)
+        self.assertEqual(self.machine.stderr(), "")
+        self.assertEqual(worker.double.asked, [])
 
     def test_an_earlier_token_is_given_back(self) -> None:
         """After the new one is kept; if that fails it ends by itself."""

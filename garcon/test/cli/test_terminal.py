@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.cli.main import run
 from garcon.local.roots import ConfigRoot
 from garcon.local.tokens import SavedToken, save_token
-from garcon.testing.fake_controller import FakeController, FakeMachine
+from garcon.testing.fake_controller import STARTED, FakeController, FakeMachine
 from garcon.testing.http_double import Asked, answer, refusal
 
 TOKEN = "garcon_user_saved"
@@ -182,6 +182,17 @@ class UserTests(TerminalCase):
             self.assertEqual(self.garcon(*words, "--runtime", "executor"), 2, words)
             self.assertIn("terminals are reached from the controller's machine", self.err)
         self.assertEqual(self.controller.double.asked, [])
+
+    def test_beside_a_worker(self) -> None:
+        """The controller is meant, without a word, though the worker of this machine is newer."""
+        worker = FakeController()
+        worker.double.__enter__()
+        self.addCleanup(worker.double.stop)
+        os.mkdir(self.root.executor_dir)
+        worker.publish(self.root, "executor", STARTED + 1)
+        self.assertEqual(self.garcon("list"), 0)
+        self.assertEqual(self.err, "")
+        self.assertEqual(worker.double.asked, [])
 
 
 class ListTests(TerminalCase):

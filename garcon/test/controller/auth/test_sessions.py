@@ -101,9 +101,14 @@ class TokenTests(AccountsCase):
     def test_a_removed_file_ends_all_tokens(self) -> None:
         """At the next use of the account routes: that is how a forgotten password is reset."""
         token = self.set_up()
+        ended: list[str] = []
+        self.accounts.signed_out.append(ended.append)
+        self.assertTrue(self.accounts.is_signed_in(hash_of(token)))
         self.file.unlink()
         self.assertTrue(self.ask("GET", f"{PATH}/auth/status").json["needsSetup"])
         self.assertEqual(self.as_user(token).status, 401)
+        self.assertEqual(ended, [hash_of(token)])
+        self.assertFalse(self.accounts.is_signed_in(hash_of(token)))
 
     def test_a_socket_takes_user_tokens_only(self) -> None:
         """The capability of this process is none (A.1 step 3)."""
@@ -124,7 +129,12 @@ class LogoutTests(AccountsCase):
     def test_it_revokes_this_token_only(self) -> None:
         """At once, and in the file."""
         first, second = self.set_up(), self.log_in().json["token"]
+        ended: list[str] = []
+        self.accounts.signed_out.append(ended.append)
         response = self.as_user(first, "POST", "/auth/logout")
+        self.assertEqual(ended, [hash_of(first)])
+        sessions = map(hash_of, (first, second))
+        self.assertEqual([self.accounts.is_signed_in(one) for one in sessions], [False, True])
         self.assertEqual(response.status, 200)
         self.assertEqual(list(response.json), ["success", "message"])
         self.assertEqual(response.json["success"], True)

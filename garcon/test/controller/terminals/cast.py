@@ -112,7 +112,13 @@ class Talking(Asking):
         """Let sockets have the terminals that there are."""
         self.where = where
         host = RuntimeWithTerminals(terminals=self.terminals)
-        self.door = TerminalDoor(OneExecutor(where, host), self.clock, self.now)
+        self.signed_out: set[str] = set()
+        self.door = TerminalDoor(
+            OneExecutor(where, host),
+            self.clock,
+            self.now,
+            lambda session: session not in self.signed_out,
+        )
 
     def now(self) -> float:
         """The time of day."""

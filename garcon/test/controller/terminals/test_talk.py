@@ -254,6 +254,16 @@ class Talk(Talking):
         self.settle()
         self.assertEqual(browser.kinds(), [short(AUTH_EXPIRED)])
 
+    def test_a_login_that_was_revoked_before_the_first_word(self) -> None:
+        """A socket that was silent till then is told so once, and has nothing."""
+        name, browser = self.new_name(), self.browser()
+        self.signed_out.add("alice's login")
+        self.door.signed_out("alice's login")
+        browser.attach(name)
+        browser.type(name, "x")
+        self.settle()
+        self.assertEqual((browser.kinds(), self.ptys.last.typed), ([short(AUTH_EXPIRED)], []))
+
     def test_a_machine_that_slept_through_the_deadline(self) -> None:
         """Its timers are late; the next word or output counts."""
         name = self.new_name()
