@@ -73,7 +73,22 @@ class WorkerSide:
         self.serving.acknowledged(acknowledgements)
 
 
-class OverALink(ExecutorsCase):
+class OverLinks(ExecutorsCase):
+    """Executors whose links are whole ones."""
+
+    controller: ControllerLink
+
+    def open_link(  # type: ignore[override]
+        self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
+    ) -> ILink:
+        self.controller = ControllerLink(
+            self.clock, record.id, record.secret, INSTANCE, events, handlers, None
+        )
+        self.controller.start()
+        return self.controller
+
+
+class OverALink(OverLinks):
     """One worker, linked and ready, with command access; its runtime is a fake."""
 
     def setUp(self) -> None:
@@ -91,15 +106,6 @@ class OverALink(ExecutorsCase):
     def make_runtime(self) -> FakeRuntime:
         """Make what the worker lends."""
         return FakeRuntime()
-
-    def open_link(  # type: ignore[override]
-        self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
-    ) -> ILink:
-        self.controller = ControllerLink(
-            self.clock, record.id, record.secret, INSTANCE, events, handlers, None
-        )
-        self.controller.start()
-        return self.controller
 
     def make_worker(self, process: str = "worker-runtime") -> WorkerLink:
         """Start a worker process: its link, and nothing that ran before."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from attrs import define
@@ -24,15 +23,14 @@ from garcon.contract.terminals import (
     TerminalsListed,
     TerminalTermination,
 )
-from garcon.controller.executors.records import ExecutorRecord
 from garcon.errors import GarconError
-from garcon.link.interfaces import Handler, ILink, ILinkEvents, ITerminalEvents
-from garcon.link.link import ControllerLink, WorkerLink
+from garcon.link.interfaces import ITerminalEvents
+from garcon.link.link import WorkerLink
 from garcon.link.memory import MemoryDialler, MemoryNetwork
 from garcon.runtime.interfaces import ITerminalHost, ITerminals
 from garcon.runtime.terminals.service import Terminals
-from garcon.test.controller.bridge.test_over_a_link import WorkerSide
-from garcon.test.controller.executors.cast import INSTANCE, ExecutorsCase
+from garcon.test.controller.bridge.test_over_a_link import OverLinks, WorkerSide
+from garcon.test.controller.executors.cast import ExecutorsCase
 from garcon.testing.fake_pty import FakePty, FakePtys, RecordingTerminalSink, fake_terminals
 from garcon.testing.fake_runtime import FakeRuntime
 from garcon.testing.held_terminals import HeldTerminals
@@ -206,7 +204,7 @@ class TerminalWorkerSide(WorkerSide):
         self.serving.terminals.taken(taken)
 
 
-class LinkedCase(Asking, ExecutorsCase):
+class LinkedCase(Asking, OverLinks):
     """Terminals of a worker behind a whole link, in memory."""
 
     turns = 30
@@ -242,15 +240,6 @@ class LinkedCase(Asking, ExecutorsCase):
 
     def create_executor(self) -> str:
         return ExecutorsCase.create(self)
-
-    def open_link(  # type: ignore[override]
-        self, record: ExecutorRecord, events: ILinkEvents, handlers: Mapping[str, Handler]
-    ) -> ILink:
-        self.controller = ControllerLink(
-            self.clock, record.id, record.secret, INSTANCE, events, handlers, None
-        )
-        self.controller.start()
-        return self.controller
 
     def make_worker(self, process: str = "worker-runtime") -> WorkerLink:
         """Start a worker's link to whatever runs in its process."""
