@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.testing.bench import bridge, chats, command, link, terminals
+from garcon.testing.bench import agents, bridge, chats, command, link, terminals
 from garcon.testing.bench.__main__ import main
 from garcon.testing.bench.report import Aim, Bound
 from garcon.testing.bench.tunnel import missing
@@ -37,6 +37,11 @@ class Benches(SynchronousTestCase):
         self.assertEqual([row["metric"] for row in rows], [aim.name for aim in aims])
         for row in rows:
             self.assertEqual((row["rounds"], row["met"] in (True, False)), (1, True), row)
+
+    def test_agents(self) -> None:
+        """One round of few turns and few rows."""
+        rows = self.measure(lambda file: agents.run(file, 1, turns=2, rows=200))
+        self.assert_measured(rows, agents.AIMS)
 
     def test_link(self) -> None:
         """One round, and two idle links."""

@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from garcon.testing.bench import bridge, chats, command, link, terminals
+from garcon.testing.bench import agents, bridge, chats, command, link, terminals
 
 BENCHES: dict[str, Callable[..., int]] = {
+    "agents": agents.run,
     "bridge": bridge.run,
     "chats": chats.run,
     "cli": command.run,

@@ -141,18 +141,24 @@ class Aim:
 
 @frozen
 class Bound:
-    """A metric that has a name, and a value that it should not exceed, whatever others need."""
+    """A metric that has a name, and a value that it should not exceed, whatever others need; or,
+    with `least`, not fall short of.
+    """
 
     name: str
     target: str
     metric: str
     unit: str
     aim: float
+    least: bool = False
 
     @property
     def wanted(self) -> str:
         """What the value should be."""
-        return f"at most {number(self.aim)} {self.unit}"
+        return f"{'at least' if self.least else 'at most'} {number(self.aim)} {self.unit}"
+
+    def _met(self, value: float) -> bool:
+        return value >= self.aim if self.least else value <= self.aim
 
     def row(self, samples: Samples) -> dict[str, Any]:
         """Return the JSON row, with the keys of an aim that has a peer."""
@@ -165,7 +171,7 @@ class Bound:
             "peerValue": None,
             "ratio": None,
             "aim": self.aim,
-            "met": None if value is None else value <= self.aim,
+            "met": None if value is None else self._met(value),
             "rounds": samples.rounds(self.target, self.metric),
         }
 
