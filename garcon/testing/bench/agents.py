@@ -166,7 +166,8 @@ def run(file: str | None, rounds: int = 7, *, turns: int = 60, rows: int = 20_00
         for number in range(rounds + 1):
             say(f"round {number} of {rounds}" if number else "warming up")
             _measure(samples if number else Samples(), by_hand, driven, turns, rows)
-        for one in (by_hand, *driven.values()):
+        by_hand.close()
+        for one in driven.values():
             one.close()
     print(f"{rounds} rounds; in each {turns} turns each way, and a turn of {rows:,} rows")
     report("agents", samples, AIMS, file)
