@@ -77,7 +77,7 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
     pass
 
 
-class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
+class SessionStarted(_Event, frozen=True, tag="session", kw_only=True, omit_defaults=True):
     """The agent named its session; stored, so that the next turn resumes it.  `is_fork`: it began
     as the fork that its launch asked for.
     """
@@ -86,7 +86,7 @@ class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
     is_fork: bool = False
 
 
-class RowProduced(_Event, frozen=True, tag="row", kw_only=True):
+class RowProduced(_Event, frozen=True, tag="row", kw_only=True, omit_defaults=True):
     """One finished row of the agent's output.
 
     `anchor` is the agent's own name of the point after an assistant's message, where its session
