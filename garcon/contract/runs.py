@@ -249,6 +249,19 @@ NativeRow = UserMessage | ProviderRow
 """What an agent remembers of a session: what it was told, and what it said and did."""
 
 
+class SessionPoint(Struct, frozen=True, rename="camel"):
+    """A point of a session, by the agent's own name of it."""
+
+    session: NativeSession
+    anchor: str
+
+
+class MovedOn(Struct, frozen=True, rename="camel"):
+    """Whether a session has more than it had at a point."""
+
+    moved_on: bool
+
+
 class HistoryOpened(Struct, frozen=True, rename="camel"):
     """A history that is being read, piece by piece."""
 
