@@ -135,9 +135,10 @@ class NpmRuntimeCase(RuntimeCase):
         self.port = self.a_model_server(self.script)
         self.environment |= self.variables(program, self.project / "home", self.port)
 
-    def a_model_server(self, script: Script) -> int:
-        """Start a pretend model server, and return its port."""
-        listening = self.successResultOf(serve(reactor, script, [type(self).wire()]))
+    def a_model_server(self, script: Script, wire: Callable[[], Wire] | None = None) -> int:
+        """Start a pretend model server, by default of the agent's own wire, and return its port."""
+        speaks = wire or type(self).wire
+        listening = self.successResultOf(serve(reactor, script, [speaks()]))
 
         def is_left() -> bool:
             return all(getattr(one, "server", None) is not listening for one in both.getReaders())
