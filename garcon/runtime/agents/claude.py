@@ -142,7 +142,7 @@ class ClaudeAgent:
         for _ in range(LOOKS):
             await self._a_moment()
             changed = await self._in_thread(claude_history.changed, session, environment)
-            if abs(time.time() - changed) > LOOK_AGAIN:
+            if changed and abs(time.time() - changed) > LOOK_AGAIN:
                 break
         await hand_over(self._reactor, lambda: claude_history.pieces(session, environment), take)
 

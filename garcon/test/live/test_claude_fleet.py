@@ -221,8 +221,12 @@ class ClaudeFleetTests(FleetTestCase):
 
     def go_on_by_hand(self, home: Path, session: str) -> None:
         """Add an input to the file of a session that is at rest."""
-        (path,) = home.glob(f"projects/*/{session}.jsonl")
-        eventually("the whole session", lambda: "One." in path.read_text())
+
+        def written() -> Path | None:
+            found = list(home.glob(f"projects/*/{session}.jsonl"))
+            return found[0] if found and "One." in found[0].read_text() else None
+
+        path: Path = eventually("the whole session", written)
         entries = [json.loads(line) for line in path.read_text().splitlines()]
         last = [entry for entry in entries if entry.get("type") == "assistant"][-1]
         said = {"role": "user", "content": [{"type": "text", "text": "by hand"}]}
