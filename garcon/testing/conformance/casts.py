@@ -54,7 +54,10 @@ class Cast:
     environment: Callable[[str, Path, int], dict[str, str]] = _nothing
     call: Callable[[str], Mapping[str, Any]] | None = None
     """A call of its shell that it asks for in the mode ``default``; None without a model."""
+    endpoint: Mapping[str, Any] | None = None
+    """Of a profile, for an agent that has no program and no tools."""
     question: Mapping[str, Any] | None = None
+    question_mode: PermissionMode = "default"
     steers: bool = False
     open_mode: PermissionMode = "bypassPermissions"
     """One of its own in which it does not ask before it makes a file."""
@@ -66,7 +69,7 @@ class Cast:
     @property
     def has_model(self) -> bool:
         """Whether it asks a model."""
-        return self.call is not None
+        return self.call is not None or self.endpoint is not None
 
     def turn(self, steps: Sequence[Step]) -> list[Any]:
         """Return one answer of the model, as its server takes it."""
@@ -136,6 +139,34 @@ _QUESTION = {
     ],
 }
 _ACP = {"question": "the protocol has no questions"}
+_NO_TOOLS = dict.fromkeys(
+    (
+        *("tool call", "permission: allow", "permission: deny", "interrupt in a tool"),
+        *("mode change", "large output", "descendants gone"),
+    ),
+    "it has no tools",
+)
+
+
+def _direct(agent_id: str, protocol: str, **capabilities: bool) -> Cast:
+    models = [{"value": name, "label": name} for name in ("scripted", "scripted-2")]
+    endpoint: dict[str, Any] = {
+        "protocol": protocol,
+        "apiKey": "sk-scripted-0123456789",
+        "defaultModel": "scripted",
+        "models": models,
+    }
+    if capabilities:
+        endpoint["capabilities"] = capabilities
+    return Cast(
+        agent_id=agent_id,
+        model="scripted",
+        other_model="scripted-2",
+        endpoint=endpoint,
+        steers=True,
+        not_offered={**_NO_TOOLS, "killed from outside": "it has no process"},
+    )
+
 
 CASTS = (
     Cast(
@@ -147,6 +178,14 @@ CASTS = (
             "fork": "it keeps no memory to fork",
         },
     ),
+    _direct("direct-openai-compatible", "openai-compatible", chatCompletions=True, responses=False),
+    _direct(
+        "direct-openai-responses-compatible",
+        "openai-compatible",
+        chatCompletions=False,
+        responses=True,
+    ),
+    _direct("direct-anthropic-compatible", "anthropic-messages"),
     Cast(
         agent_id="claude",
         model="sonnet",
@@ -170,6 +209,7 @@ CASTS = (
             "tool": "request_user_input",
             "args": {"questions": [{"id": "colour", **_QUESTION}]},
         },
+        question_mode="plan",
         steers=True,
     ),
     Cast(

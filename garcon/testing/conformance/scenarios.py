@@ -94,7 +94,7 @@ def question(stage: Stage) -> None:
     if stage.cast.question is None:
         raise NotOffered("it asks no questions")
     stage.control("turns", [[dict(stage.cast.question)], ["as you like"]])
-    chat, turn = stage.start("ask me", *DEFAULT)
+    chat, turn = stage.start("ask me", "--permissions", stage.cast.question_mode)
     row = stage.request(chat)
     tool = row["message"]["requestedTool"]
     expect(tool["type"] == "ask-user-question-tool-use", f"no question: {tool}")
@@ -109,14 +109,18 @@ def steer(stage: Stage) -> None:
     if not stage.cast.steers:
         raise NotOffered("its protocol has no steering")
     name = _fresh_name()
-    command = f"touch {name}; sleep 3"
-    plan = stage.prompt([["part", Run(command)], ["both"]])
-    chat, turn = stage.start(plan, *BYPASS)
-    eventually("the command", (stage.project / name).exists, 60)
+    if stage.cast.endpoint is None:
+        work: Plan = [["part", Run(f"touch {name}; sleep 3")], ["both"]]
+        chat, turn = stage.start(stage.prompt(work), *BYPASS)
+        eventually("the command", (stage.project / name).exists, 60)
+    else:
+        chat, turn = stage.start(stage.prompt([["part", Hold("steered")], ["both"]]))
+        eventually("the model's request", lambda: bool(stage.asked()), 60)
     done = stage.fleet.garcon(
         stage.service, "resume-async", chat, "--allow-steer", "and more", check=False
     )
     expect("delivery: steer" in done.out, f"it was not steered: {done}")
+    stage.control("release/steered", {})
     stage.wait(chat, turn)
     expect(not stage.cast.has_model or "and more" in stage.last_told(), "the model never heard it")
 

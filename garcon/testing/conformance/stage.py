@@ -13,8 +13,10 @@ from urllib.request import Request, urlopen
 
 from attrs import define, field
 
+from garcon.contract import operations
 from garcon.testing.conformance.casts import Cast, Plan, program_of
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
+from garcon.testing.strict_client import StrictClient
 
 Place = Literal["local", "worker"]
 PLACES: tuple[Place, ...] = ("local", "worker")
@@ -38,6 +40,7 @@ class Stage:
     _controller: Service = field(init=False)
     _url: str = ""
     _program: str = ""
+    _chosen: tuple[str, ...] = ()
 
     def open(self) -> None:
         """Start everything."""
@@ -47,6 +50,7 @@ class Stage:
         self.models = self.fleet.model_server(script)
         if self.place == "local":
             self.service = self._controller = self.fleet.controller(environment=self._variables())
+            self._add_provider("local")
             return
         self._controller = self.fleet.controller()
         options = ("--label", "workshop", "--direction", "executor-connects", "--no-tls", "true")
@@ -55,6 +59,23 @@ class Stage:
         self._url = shown.out.strip()
         self._begin_worker()
         self.fleet.await_executor(self._controller, executor_id)
+        self._add_provider(executor_id)
+
+    def _add_provider(self, executor_id: str) -> None:
+        if self.cast.endpoint is None:
+            return
+        own = self._controller.descriptor()
+        client = StrictClient(own["baseUrl"], own["localCapability"])
+        made = client.asked(
+            operations.CREATE_PROVIDER,
+            {
+                "templateId": "custom",
+                "label": "pretended",
+                "executorIds": [executor_id],
+                "endpoint": {**self.cast.endpoint, "baseUrl": f"{self.models.url}/v1"},
+            },
+        )
+        self._chosen = ("--provider", made.id, "--endpoint", made.endpoints[0].id)
 
     def close(self) -> None:
         """End everything."""
@@ -98,13 +119,15 @@ class Stage:
 
     def fresh(self, fallback: Any = "ok") -> None:
         """Let the model forget what it was to say, and what it was asked."""
-        request = Request(f"{self.models.url}/_script", json.dumps({"fallback": fallback}).encode())
+        script = {"fallback": fallback, "sides_take_turns": self.cast.endpoint is not None}
+        request = Request(f"{self.models.url}/_script", json.dumps(script).encode())
         with urlopen(request, timeout=30):
             pass
 
     def asked(self) -> list[dict[str, Any]]:
         """The requests that a turn was made of, without those that agents make besides."""
-        return [one for one in self.control("asked") if one["tools"]]
+        is_direct = self.cast.endpoint is not None
+        return [one for one in self.control("asked") if one["tools"] or is_direct]
 
     def last_told(self) -> str:
         """What the model was told last."""
@@ -125,12 +148,14 @@ class Stage:
         return self.fleet.garcon(
             self.service,
             *("start-async", "--agent", self.cast.agent_id, *model),
-            *("--cwd", str(self.project), *options, prompt),
+            *("--cwd", str(self.project), *self._chosen, *options, prompt),
             seconds=PATIENCE,
         ).handle()
 
     def resume(self, chat: str, prompt: str, *options: str) -> Finished:
         """Run another turn of a chat to its end."""
+        if "--model" in options:
+            options = (*self._chosen, *options)
         return self.fleet.garcon(
             self.service, "resume", chat, *options, prompt, check=False, seconds=PATIENCE
         )
