@@ -46,10 +46,12 @@ from garcon.contract.runs import (
     HistoryQuery,
     Launch,
     Launched,
+    MovedOn,
     NativeSession,
     PermissionResponse,
     ProjectInspection,
     RelayedEvent,
+    SessionPoint,
 )
 from garcon.contract.steering import (
     MentioningText,
@@ -376,6 +378,14 @@ CLOSE_HISTORY = Method(
     "history.close",
     HistoryQuery,
     Nothing,
+    lane=Lane.BULK,
+    continuity=Continuity.SESSION,
+    deadline=20.0,
+)
+MOVED_ON = Method(
+    "history.movedOn",
+    SessionPoint,
+    MovedOn,
     lane=Lane.BULK,
     continuity=Continuity.SESSION,
     deadline=20.0,

@@ -77,7 +77,7 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
     pass
 
 
-class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
+class SessionStarted(_Event, frozen=True, tag="session", kw_only=True, omit_defaults=True):
     """The agent named its session; stored, so that the next turn resumes it.  `is_fork`: it began
     as the fork that its launch asked for.
     """
@@ -86,7 +86,7 @@ class SessionStarted(_Event, frozen=True, tag="session", kw_only=True):
     is_fork: bool = False
 
 
-class RowProduced(_Event, frozen=True, tag="row", kw_only=True):
+class RowProduced(_Event, frozen=True, tag="row", kw_only=True, omit_defaults=True):
     """One finished row of the agent's output.
 
     `anchor` is the agent's own name of the point after an assistant's message, where its session
@@ -247,6 +247,19 @@ class NativeSession(Struct, frozen=True, rename="camel"):
 
 NativeRow = UserMessage | ProviderRow
 """What an agent remembers of a session: what it was told, and what it said and did."""
+
+
+class SessionPoint(Struct, frozen=True, rename="camel"):
+    """A point of a session, by the agent's own name of it."""
+
+    session: NativeSession
+    anchor: str
+
+
+class MovedOn(Struct, frozen=True, rename="camel"):
+    """Whether a session has more than it had at a point."""
+
+    moved_on: bool
 
 
 class HistoryOpened(Struct, frozen=True, rename="camel"):

@@ -43,6 +43,7 @@ from garcon.contract.runs import (
     ProjectInspection,
     RunEnded,
     RunEvent,
+    SessionPoint,
     SessionStarted,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
@@ -61,6 +62,7 @@ from garcon.runtime.files.service import LocalFiles
 from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import (
     IAgent,
+    IAgentDrift,
     IAgentHistory,
     IAgentSession,
     ICredentials,
@@ -70,6 +72,7 @@ from garcon.runtime.interfaces import (
     ILeftoverHost,
     ILeftovers,
     ILimitedSession,
+    INativeDrift,
     INativeHistory,
     IRunSink,
     ITerminalHost,
@@ -140,7 +143,9 @@ class _Watch:
         self._sink.event(fitting(event, RUN_EVENT))
 
 
-@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeHistory)
+@implementer(
+    IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeDrift, INativeHistory
+)
 class LocalRuntime:
     """The executor of this machine.  Owned by the service, which ends it with `stop`."""
 
@@ -341,6 +346,15 @@ class LocalRuntime:
         agent: Any = self._agents[session.agent_id]
         reading: Deferred[None] = agent.read_history(session, self._environment, take)
         return reading
+
+    def has_moved_on(self, point: SessionPoint) -> Deferred[bool]:
+        """Ask the agent whose session it is; False where it cannot tell."""
+        agent_id = point.session.agent_id
+        if agent_id not in self._agents or not IAgentDrift.providedBy(self._agents[agent_id]):
+            return succeed(False)
+        agent: Any = self._agents[agent_id]
+        asked: Deferred[bool] = agent.has_moved_on(point, self._environment)
+        return asked
 
     def running(self) -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""

@@ -34,6 +34,7 @@ from garcon.contract.runs import (
     PermissionResponse,
     ProjectInspection,
     RunEvent,
+    SessionPoint,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.contract.terminals import (
@@ -304,6 +305,22 @@ class INativeHistory(Interface):
 
         Fails with a `GarconError`, retryable where it may go better later.  Cancelling ends it.
         """
+
+
+class INativeDrift(Interface):
+    """What a runtime provides as well where it can say whether a session was gone on with."""
+
+    def has_moved_on(point: SessionPoint) -> Deferred[bool]:
+        """Say whether an agent's session has more to show than it had at a point; False where
+        nobody can tell.
+        """
+
+
+class IAgentDrift(Interface):
+    """An agent that can say so of its sessions."""
+
+    def has_moved_on(point: SessionPoint, environment: Mapping[str, str]) -> Deferred[bool]:
+        """See `INativeDrift.has_moved_on`; `environment` is what its processes get."""
 
 
 class IAgentHistory(Interface):

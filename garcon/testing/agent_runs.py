@@ -51,9 +51,12 @@ def a_launch(prompt: str, **changes: Any) -> Launch:
 @implementer(IRunSink)
 @define(eq=False)
 class RecordingSink:
-    """Keeps every event; a test waits until they show what it needs."""
+    """Keeps every event; a test waits until they show what it needs, for `patience` seconds unless
+    it says else.
+    """
 
     clock: IReactorTime
+    patience: float = 20.0
     events: list[RunEvent] = field(factory=list)
     _waiting: list[tuple[Callable[[], bool], Deferred[None]]] = field(factory=list)
 
@@ -65,7 +68,9 @@ class RecordingSink:
                 self._waiting.remove(waiting)
                 waiting[1].callback(None)
 
-    async def until(self, holds: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
+    async def until(
+        self, holds: Callable[[], bool], what: str, seconds: float | None = None
+    ) -> None:
         """Wait until a condition on the events holds, or fail with the last of them."""
         if holds():
             return
@@ -73,12 +78,12 @@ class RecordingSink:
         waiting = (holds, d)
         self._waiting.append(waiting)
         try:
-            await d.addTimeout(seconds, self.clock)
+            await d.addTimeout(self.patience if seconds is None else seconds, self.clock)
         except TimeoutError:
             self._waiting.remove(waiting)
             raise AssertionError(f"no {what}; the last there was: {self.events[-5:]}") from None
 
-    async def ended(self, seconds: float = 20.0) -> RunEnded:
+    async def ended(self, seconds: float | None = None) -> RunEnded:
         """Wait for the end of the run."""
         await self.until(lambda: bool(self.of(RunEnded)), "end of the run", seconds)
         return self.of(RunEnded)[0]

@@ -17,11 +17,14 @@ from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.runtime.interfaces import ICredentials
-from garcon.testing import claude_code, codex_cli
+from garcon.testing import acp_agents, claude_code, codex_cli
+from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, OPENCODE
 from garcon.testing.agent_runs import RecordingSink, a_launch
 from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.codex_cli import CODEX
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.gemini import Gemini
+from garcon.testing.models.openai_chat import ChatCompletions
 from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import Script
 from garcon.testing.models.server import Wire, port_of, serve
@@ -132,10 +135,22 @@ class NpmRuntimeCase(RuntimeCase):
         self.port = self.a_model_server(self.script)
         self.environment |= self.variables(program, self.project / "home", self.port)
 
-    def a_model_server(self, script: Script) -> int:
-        """Start a pretend model server, and return its port."""
-        listening = self.successResultOf(serve(reactor, script, [type(self).wire()]))
-        self.addCleanup(listening.stopListening)
+    def a_model_server(self, script: Script, wire: Callable[[], Wire] | None = None) -> int:
+        """Start a pretend model server, by default of the agent's own wire, and return its port."""
+        speaks = wire or type(self).wire
+        listening = self.successResultOf(serve(reactor, script, [speaks()]))
+
+        def is_left() -> bool:
+            return all(getattr(one, "server", None) is not listening for one in both.getReaders())
+
+        async def stop() -> None:
+            stopping = listening.stopListening()
+            if stopping is not None:
+                await stopping
+            await self.eventually(is_left, "the agents have closed their connections")
+
+        both: Any = reactor
+        self.addCleanup(stop)
         return port_of(listening)
 
     def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
@@ -161,6 +176,52 @@ class CodexRuntimeCase(NpmRuntimeCase):
 
     def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
         return {**codex_cli.scripted_environment(home, port), "GARCON_CODEX_CLI": program}
+
+
+class OnPathCase(NpmRuntimeCase):
+    """With an agent that is found on the path."""
+
+    timeout = 400
+
+    def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
+        return {
+            **self.scripted_environment(home, port),
+            "PATH": f"{os.path.dirname(program)}{os.pathsep}{self.environment['PATH']}",
+        }
+
+    def scripted_environment(self, home: Path, port: int) -> dict[str, str]:
+        """Return the variables with which the agent talks to the pretend model server alone."""
+        raise NotImplementedError
+
+
+class OpencodeRuntimeCase(OnPathCase):
+    """With the real OpenCode."""
+
+    agent = OPENCODE
+    wire = ChatCompletions
+
+    def scripted_environment(self, home: Path, port: int) -> dict[str, str]:
+        return acp_agents.opencode_environment(home, port)
+
+
+class GeminiRuntimeCase(OnPathCase):
+    """With the real Gemini CLI."""
+
+    agent = GEMINI
+    wire = Gemini
+
+    def scripted_environment(self, home: Path, port: int) -> dict[str, str]:
+        return acp_agents.gemini_environment(home, port)
+
+
+class ClaudeCodeAcpRuntimeCase(OnPathCase):
+    """With the real adapter of Claude Code."""
+
+    agent = CLAUDE_CODE_ACP
+    wire = AnthropicMessages
+
+    def scripted_environment(self, home: Path, port: int) -> dict[str, str]:
+        return claude_code.scripted_environment(home, port)
 
 
 def runs(pid: int) -> bool:

@@ -31,7 +31,8 @@ class NpmAgent:
 
     `folder` is its place in the cache, unless the variable names another; `programs` says where its
     programs may lie below ``node_modules``, the best first.  `hashes` are of the packages that may
-    come with it, by their place there: what npm brings for one of them must have that hash.
+    come with it, by their place there: what npm brings for one of them must have that hash.  One
+    that has no ``--version`` is not tried when it was installed.
     """
 
     title: str
@@ -41,6 +42,7 @@ class NpmAgent:
     variable: str
     programs: Callable[[Path], list[Path]]
     hashes: Mapping[str, str] = field(default_factory=dict)
+    tells_version: bool = True
 
     def cache_directory(self, environment: Mapping[str, str] = os.environ) -> Path:
         """Return where it is kept: as the variable says, else in the user's cache directory."""
@@ -57,7 +59,7 @@ class NpmAgent:
         """Return the program's path, after installing it where needed.  Raises `NotInstalled`."""
         cache = cache or self.cache_directory(environment)
         place = cache / self.version
-        program = _finished(place)
+        program = finished(place)
         if program is not None:
             return program
         npm = shutil.which("npm", path=environment.get("PATH"))
@@ -70,7 +72,7 @@ class NpmAgent:
         except StartupError as error:
             raise NotInstalled(error.text) from None
         try:
-            return _finished(place) or self._install(npm, place, environment)
+            return finished(place) or self._install(npm, place, environment)
         finally:
             lease.release()
 
@@ -105,7 +107,8 @@ class NpmAgent:
         modules = place / "node_modules"
         self._check(modules)
         for path in self.programs(modules):
-            if self.version in _says(path):
+            runs = self.version in _says(path) if self.tells_version else os.access(path, os.X_OK)
+            if runs:
                 (place / "finished").write_text(str(path.relative_to(place)))
                 return str(path)
         raise NotInstalled(f"npm installed {self.package}, but none of its programs runs")
@@ -129,7 +132,7 @@ class NpmAgent:
                 raise NotInstalled(f"{name} is not the package that is pinned: its hash is another")
 
 
-def _finished(place: Path) -> str | None:
+def finished(place: Path) -> str | None:
     """Return the program of a finished installation."""
     if not (place / "finished").exists():
         return None

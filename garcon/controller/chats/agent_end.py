@@ -32,12 +32,19 @@ class AgentEnd:
         self._asking: Interruption | None = None
         self._heard = 0.0
         self._coming: Waiters[None] = Waiters()
-        self.has_come = False
+        self.event: RunEnded | None = None
+        """The end, once it has come."""
 
     def noticed(self, event: RunEvent) -> None:
         """Something of the run has arrived; call `told` once the turn has taken it."""
         self._heard = self._state.clock.seconds()
-        self.has_come = self.has_come or isinstance(event, RunEnded)
+        if isinstance(event, RunEnded):
+            self.event = self.event or event
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the run's end has."""
+        return self.event is not None
 
     def told(self) -> None:
         """Let those go on who wait for an end that has come."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from attrs import define
+from attrs import Factory, define, field
 from msgspec import structs
 from twisted.internet.defer import Deferred
 
@@ -29,6 +29,7 @@ from garcon.contract.events import ShownRow
 from garcon.contract.limits import PAGE_ROWS
 from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
+from garcon.controller.chats.drift import Drifts
 from garcon.controller.chats.registry import snapshot_chat
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
@@ -46,6 +47,9 @@ class Readings:
     """Serves snapshots, messages and turn receipts."""
 
     _state: State
+    _drifts: Drifts = field(
+        default=Factory(lambda self: Drifts(self._state), takes_self=True), init=False
+    )
 
     async def messages(
         self, call: Call[MessagesQuery, None]
@@ -73,6 +77,8 @@ class Readings:
         except Damaged as damage:
             degraded = HistoryDegraded(error_code=damage.code, retryable=False)
             return UnavailableHistory(history_state=degraded, chat_id=chat_id)
+        if query.purpose is not None:
+            self._drifts.look(chat)
         return HistoryOf(
             history_state=HistoryComplete(),
             chat_id=chat_id,

@@ -94,7 +94,6 @@ class Turn:
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
         self._end: tuple[Outcome, RunFailure | None] | None = None
-        self._agents_end: RunEnded | None = None
         self._anchors: deque[str | None] = deque(maxlen=ANCHORS)
         self._agent_end = AgentEnd(state, chat, run_id)
         self._underway: list[SteeredInput] = []
@@ -256,6 +255,10 @@ class Turn:
 
     def event(self, event: RunEvent) -> None:
         """Take the next fact of the run."""
+        if isinstance(event, UnknownEvent):
+            # Of no turn's making: neither a stop nor the end keeps it from being counted.
+            self._unknown(event)
+            return
         if self._end is not None or self.is_settled:
             return
         self._agent_end.noticed(event)
@@ -279,8 +282,6 @@ class Turn:
                 self._questions.withdrawn(event.permission_occurrence_id)
             case PermissionAutoResolved():
                 self._questions.answered_itself(event)
-            case UnknownEvent():
-                self._unknown(event)
             case RunEnded():
                 self._run_ended(event)
         self._commits.go()
@@ -322,11 +323,11 @@ class Turn:
 
     def _unknown(self, event: UnknownEvent) -> None:
         self._state.unknown.seen(event)
-        if event.raw:
+        if event.raw and not self.has_ended:
             self._add(rows.unknown_event(self._state.now(), event))
+            self._commits.go()
 
     def _run_ended(self, event: RunEnded) -> None:
-        self._agents_end = event
         unknown = event.error is not None and event.error.code == OUTCOME_UNKNOWN
         if self._kept is not None and event.outcome == "failed" and not unknown:
             # A stop is not a failure, whatever the agent makes of it.
@@ -351,7 +352,8 @@ class Turn:
             self._add(rows.notice(at, RELOAD_NOTICE))
         # A list of nothing but None says nothing.
         anchors = tuple(self._anchors) if any(self._anchors) else ()
-        ended = rows.run_ended(at, self.run_id, outcome, error, self._agents_end, anchors)
+        event = self._agent_end.event
+        ended = rows.run_ended(at, self.run_id, outcome, error, event, anchors)
         self._add(ended, lambda _: self._settle())
         self._commits.go()
 

@@ -33,11 +33,13 @@ from garcon.contract.runs import (
     Launch,
     Launched,
     LaunchSettled,
+    MovedOn,
     NativeSession,
     PermissionResponse,
     ProjectInspection,
     RunEnded,
     RunFailure,
+    SessionPoint,
 )
 from garcon.contract.steering import (
     MentioningText,
@@ -68,6 +70,7 @@ from garcon.runtime.interfaces import (
     IFiles,
     ILeftoverHost,
     ILeftovers,
+    INativeDrift,
     INativeHistory,
     IRunSink,
     ITerminalHost,
@@ -79,7 +82,9 @@ ACK_FRAMES, ACK_BYTES = PRODUCER_WINDOW_FRAMES // 4, PRODUCER_WINDOW_BYTES // 4
 """So much is acknowledged without waiting for more: the worker sends only its window."""
 
 
-@implementer(IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeHistory)
+@implementer(
+    IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeDrift, INativeHistory
+)
 class RemoteRuntime:
     """One remote executor, over whichever link and session there is.  `link` returns the link."""
 
@@ -312,6 +317,11 @@ class RemoteRuntime:
 
     def read_history(self, session: NativeSession, take: TakeRows) -> Deferred[None]:
         return self._history.read(session, take)
+
+    @returns_deferred
+    async def has_moved_on(self, point: SessionPoint) -> bool:
+        found: MovedOn = await self._read(rpc.MOVED_ON, point)
+        return found.moved_on
 
     @returns_deferred
     async def running(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ _decode_notice = msgspec.json.Decoder(ErrorMessage | TranscriptNotice).decode
 ERROR = b'{"type":"error"'
 _ASSISTANT = b'{"type":"assistant-message"'
 """How every error row's JSON begins: msgspec writes the tag first."""
-_HIDDEN: frozenset[RowKind] = frozenset({"session", "run-ended", "unknown-event"})
+HIDDEN: frozenset[RowKind] = frozenset({"session", "run-ended", "unknown-event"})
+"""Rows that readers are not shown."""
 
 Outcome = Literal["finished", "failed", "interrupted"]
 
@@ -247,7 +248,7 @@ def displayed(view_id: str, row: Row) -> ShownRow | None:
     Only what asks to be shown in a way nobody knows is made anew, as an expanded notice; where that
     cannot be done it is `Damaged`.
     """
-    if row.kind in _HIDDEN:
+    if row.kind in HIDDEN:
         return None
     payload = row.payload
     if row.kind == "user-input" and _PRESENTATION in payload:

@@ -51,12 +51,12 @@ class AcpModels:
         self._asking = Waiters()
         try:
             said = await ask_program(self._reactor, self._command, self._environment, PATIENCE)
+            listed = listed_in(said or b"")
+            self._of, self._until = of, clock.seconds() + (KEPT if listed else FAILED_KEPT)
+            self.learned(listed)
         finally:
             asking, self._asking = self._asking, None
             asking.fire(None)
-        listed = listed_in(said or b"")
-        self._of, self._until = of, clock.seconds() + (KEPT if listed else FAILED_KEPT)
-        self.learned(listed)
         return self._known
 
     def learned(self, listed: Sequence[Model]) -> None:

@@ -3,6 +3,9 @@
 A session is taken up by `session/load`, whose replayed history is nobody's row here, or by
 `session/resume` where the agent has only that.  Any capability may be missing: an agent that can do
 neither begins a session of its own, and so does one that cannot fork.
+
+The answer to `session/load` should be the end of the history, but Gemini's may come before it.  So
+we go on to ask something that nobody knows, until nothing more has come before an answer.
 """
 
 from __future__ import annotations
@@ -26,7 +29,9 @@ from garcon.runtime.agents.acp_wire import (
 )
 from garcon.runtime.agents.conversation import Output, Ready, Refused, Version
 
-PURPOSES = frozenset({"initialize", "new", "load", "resume", "fork"})
+PURPOSES = frozenset({"initialize", "new", "load", "resume", "fork", "settle"})
+SETTLED = "_garcon/settled"
+SETTLE_ROUNDS = 200
 _INITIALIZE = {
     "protocolVersion": 1,
     "clientCapabilities": {
@@ -52,6 +57,8 @@ class Opening:
     takes_images: bool = False
     can_be_steered: bool = False
     _sign_in: str = ""
+    _settling: int = 0
+    _is_quiet: bool = True
 
     def begin(self) -> list[Output]:
         """Say what is written first."""
@@ -59,6 +66,8 @@ class Opening:
 
     def answered(self, purpose: str, message: dict[str, Any]) -> list[Output]:
         """Take the answer to one of `PURPOSES`."""
+        if purpose == "settle":
+            return self._settled()
         error = message.get("error")
         result = an_object(message.get("result"))
         if error is None:
@@ -109,7 +118,18 @@ class Opening:
         self.session_id = named
         self.is_fork = purpose == "fork"
         self._choices.opened(result)
-        return [Ready()]
+        return self._settled() if purpose == "load" else [Ready()]
+
+    def updated(self) -> None:
+        """Something has come of the session that is being opened."""
+        self._is_quiet = False
+
+    def _settled(self) -> list[Output]:
+        if self._settling and (self._is_quiet or self._settling >= SETTLE_ROUNDS):
+            return [Ready()]
+        self._settling += 1
+        self._is_quiet = True
+        return [self._calls.ask("settle", SETTLED, {"sessionId": self.session_id})]
 
 
 _COULD_NOT = {

@@ -86,6 +86,8 @@ class AcpConversation:
     _choosing: str = ""
     """The purpose of the choice whose answer the prompt waits for."""
     _turns: int = 0
+    _is_named: bool = False
+    """The launch knows which session this is, or was told."""
     _interrupting: bool = False
     _permissions: Permissions = field(factory=Permissions)
     _rows: TurnRows = field(factory=TurnRows)
@@ -105,18 +107,24 @@ class AcpConversation:
         self._turns += 1
         self._interrupting = False
         self._rows = TurnRows()
-        outputs: list[Output] = []
-        opened = self._opening
-        if opened.session_id != launch.agent_session_id:
-            is_fork = opened.is_fork and launch.fork_from is not None
-            started = SessionStarted(agent_session_id=opened.session_id, is_fork=is_fork)
-            outputs.append(Emit(started))
+        self._is_named = self._opening.session_id == launch.agent_session_id
         if launch.model_endpoint_id is None and self._choices.lacks(MODEL, launch.model):
             text = f"The agent does not offer the model {launch.model}."
             failure = RunFailure(code="MODEL_UNAVAILABLE", message=text)
-            return [*outputs, *self._end("failed", failure, stamp)]
+            return self._end("failed", failure, stamp)
         self._wanted = self._wishes(launch)
-        return [*outputs, self._next_step(launch)]
+        return [self._next_step(launch)]
+
+    def _named(self, launch: Launch) -> list[Output]:
+        """Name the session, once it has heard the prompt: an agent that was stopped before keeps
+        nothing that could be taken up again.
+        """
+        if self._is_named:
+            return []
+        self._is_named = True
+        is_fork = self._opening.is_fork and launch.fork_from is not None
+        session_id = self._opening.session_id
+        return [Emit(SessionStarted(agent_session_id=session_id, is_fork=is_fork))]
 
     def _wishes(self, launch: Launch) -> list[tuple[str, str]]:
         """Return what to choose: the agent's mode of this kind, else the one in which it asks.
@@ -260,24 +268,29 @@ class AcpConversation:
                 return []
         if self._launch is None:
             return []
+        named = self._named(self._launch) if purpose == "prompt" else []
         if self._interrupting:
-            return self._end("interrupted", None, stamp)
-        return self._end("failed", RunFailure(code="AGENT_FAILED", message=text), stamp)
+            return [*named, *self._end("interrupted", None, stamp)]
+        failure = RunFailure(code="AGENT_FAILED", message=text)
+        return [*named, *self._end("failed", failure, stamp)]
 
     def _prompt_over(self, result: dict[str, Any], stamp: Stamp) -> list[Output]:
         reason, usage = text_of(result.get("stopReason")), self._usage.of_turn(result)
         if self._launch is None:
             return []
+        named = self._named(self._launch)
         if self._interrupting or reason == "cancelled":
-            return self._end("interrupted", None, stamp, usage)
+            return [*named, *self._end("interrupted", None, stamp, usage)]
         if reason in ("end_turn", ""):
-            return self._end("finished", None, stamp, usage)
+            return [*named, *self._end("finished", None, stamp, usage)]
         text = f"the agent stopped early: {reason}"
-        return self._end("failed", RunFailure(code="AGENT_STOPPED", message=text), stamp, usage)
+        failure = RunFailure(code="AGENT_STOPPED", message=text)
+        return [*named, *self._end("failed", failure, stamp, usage)]
 
     def _updated(self, parameters: dict[str, Any], stamp: Stamp) -> list[Output]:
         if parameters.get("sessionId") != self._opening.session_id:
             return []  # the history of a session that is being loaded
+        self._opening.updated()
         update = an_object(parameters.get("update"))
         match update.get("sessionUpdate"):
             case "current_mode_update":
@@ -286,15 +299,20 @@ class AcpConversation:
                 self._choices.configured(update)
             case "usage_update":
                 self._usage.updated(update)
-            case _ if self._launch is None:
-                pass  # the tail of a turn that is over
-            case "agent_message_chunk" | "agent_thought_chunk" as kind:
+            case kind if self._launch is not None:
+                said = self._said(text_of(kind), update, stamp)
+                return [] if said is None else [*self._named(self._launch), *said]
+        return []  # also the tail of a turn that is over
+
+    def _said(self, kind: str, update: dict[str, Any], stamp: Stamp) -> list[Output] | None:
+        match kind:
+            case "agent_message_chunk" | "agent_thought_chunk":
                 return self._rows.chunk(kind, update, stamp)
             case "tool_call" | "tool_call_update":
                 return self._rows.called(update, stamp)
             case "plan":
                 return self._rows.planned(update, stamp)
-        return []
+        return None
 
     # -- permission
 
@@ -311,7 +329,7 @@ class AcpConversation:
             launch.permission_mode,
             stamp,
         )
-        return [*outputs, *asked]
+        return [*self._named(launch), *outputs, *asked]
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
         return self._permissions.decide(response)

@@ -11,28 +11,7 @@ import json
 from garcon.contract.catalogs import Generation, Model
 from garcon.runtime.agents.acp import AcpManifest
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC
-from garcon.runtime.agents.endpoint_variables import EndpointVariables
-
-_PROVIDER = "garcon"
-_OPENCODE_CONFIG = {
-    "provider": {
-        _PROVIDER: {
-            "npm": "@ai-sdk/openai-compatible",
-            "name": "Garcon",
-            "options": {"baseURL": "{url}", "apiKey": "{key}"},
-            "models": {
-                "{model}": {
-                    "name": "{model}",
-                    "attachment": True,
-                    "tool_call": True,
-                    "modalities": {"input": ["text", "image"], "output": ["text"]},
-                }
-            },
-        }
-    },
-    "model": f"{_PROVIDER}/{{model}}",
-    "small_model": f"{_PROVIDER}/{{model}}",
-}
+from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
 
 OPENCODE = AcpManifest(
     id="opencode",
@@ -45,9 +24,7 @@ OPENCODE = AcpManifest(
     # Without this it asks for nothing at all, whatever the permission mode.
     environment={"OPENCODE_PERMISSION": json.dumps({"bash": "ask", "edit": "ask"})},
     modes={"default": "build", "plan": "plan"},
-    endpoint=EndpointVariables(
-        ("openai-compatible",), {"OPENCODE_CONFIG_CONTENT": json.dumps(_OPENCODE_CONFIG)}
-    ),
+    endpoint=OPENCODE_ENDPOINT,
     thinking_modes=("none", "low", "medium", "high"),
     supports_images=True,
     compact="/compact",

@@ -59,7 +59,9 @@ class ToolCall:
     @property
     def is_described(self) -> bool:
         """Whether its row can be shown: agents name a call first and say what it does later."""
-        return bool(self.input) or self.status != "pending"
+        if self.status != "pending":
+            return True
+        return bool(self._first("command", "cmd") if self.kind == "execute" else self.input)
 
     @property
     def is_over(self) -> bool:

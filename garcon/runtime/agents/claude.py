@@ -24,7 +24,7 @@ from garcon.contract.catalogs import (
     Model,
 )
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.contract.runs import Launch, NativeSession
+from garcon.contract.runs import Launch, NativeSession, SessionPoint
 from garcon.deferreds import returns_deferred
 from garcon.runtime.agents import claude_auth, claude_history
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC
@@ -39,6 +39,7 @@ from garcon.runtime.agents.session import AgentSession
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentAuth,
+    IAgentDrift,
     IAgentHistory,
     IAgentSession,
     ICredentials,
@@ -72,7 +73,7 @@ _FLAGS = (
 )
 
 
-@implementer(IAgent, IAgentAuth, IAgentHistory)
+@implementer(IAgent, IAgentAuth, IAgentDrift, IAgentHistory)
 class ClaudeAgent:
     """Found by ``CLAUDE_BINARY``, else as ``claude`` on the path; absent from the catalog where
     there is none.
@@ -141,9 +142,13 @@ class ClaudeAgent:
         for _ in range(LOOKS):
             await self._a_moment()
             changed = await self._in_thread(claude_history.changed, session, environment)
-            if abs(time.time() - changed) > LOOK_AGAIN:
+            if changed and abs(time.time() - changed) > LOOK_AGAIN:
                 break
         await hand_over(self._reactor, lambda: claude_history.pieces(session, environment), take)
+
+    def has_moved_on(self, point: SessionPoint, environment: Mapping[str, str]) -> Deferred[bool]:
+        """Look at a session's file."""
+        return self._in_thread(claude_history.has_moved_on, point, environment)
 
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""

@@ -19,7 +19,7 @@ from attrs import frozen
 from msgspec import UNSET
 
 from garcon.contract.messages import ErrorMessage, Image, UserMessage
-from garcon.contract.runs import ForkPoint, NativeRow, NativeSession
+from garcon.contract.runs import ForkPoint, NativeRow, NativeSession, SessionPoint
 from garcon.runtime.agents import claude_rows
 from garcon.runtime.agents.claude_lines import Message, as_object, objects, words
 from garcon.runtime.agents.history import is_preface
@@ -75,6 +75,26 @@ def can_fork(
         elif entry.get("subtype") == "compact_boundary" and found == "yes":
             found = "no"
     return found
+
+
+def has_moved_on(point: SessionPoint, environment: Mapping[str, str]) -> bool:
+    """Whether a session has more to show than it had after an entry.  One that has not that entry,
+    or is not there, does not tell.
+    """
+    session = point.session
+    path = session_file(session.agent_session_id, session.project_path, environment)
+    if path is None:
+        return False
+    is_behind = False
+    seen: set[str] = set()
+    for entry in _entries(path):
+        name = str(entry.get("uuid"))
+        if name == point.anchor:
+            is_behind = True
+        elif is_behind and name not in seen and next(_rows(entry, {}), None) is not None:
+            return True
+        seen.add(name)
+    return False
 
 
 def changed(session: NativeSession, environment: Mapping[str, str]) -> float:

@@ -53,9 +53,10 @@ class Descendants:
     async def record(self) -> None:
         """Note all that can be found now."""
         find = partial(tree.find, self._pid, self._mark, gone_at=self._gone_at, known=self._known)
+        had_gone = self._gone_at is not None
         found = await self._in_thread(find)
         # Others may have been noted meanwhile.
-        self._known |= found
+        self._known |= found if had_gone else self._until_gone(found)
 
     @returns_deferred
     async def kill(self) -> None:
@@ -82,7 +83,7 @@ class Descendants:
         before = self._known
 
         def seen(found: frozenset[tree.Process]) -> None:
-            self._known = found | (self._known - before)
+            self._known = self._until_gone(found) | (self._known - before)
             if self._gone_at is None:
                 self._looking = self._clock.callLater(LOOK_EVERY, self._look)
 
@@ -91,6 +92,13 @@ class Descendants:
         looking.addCallbacks(
             seen, lambda f: self._log.failure("looking below an agent failed", failure=f)
         )
+
+    def _until_gone(self, found: Set[tree.Process]) -> frozenset[tree.Process]:
+        """Return those that were there before the id became free: if that was during the look, it
+        may have seen what hangs on another.
+        """
+        gone_at = self._gone_at
+        return frozenset(one for one in found if gone_at is None or one.started <= gone_at)
 
     def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
         d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)

@@ -26,6 +26,8 @@ from garcon.testing.local_runtimes import (
 from garcon.testing.models.script import Call, Hold, said
 
 WAITS, ASKS = "waits", "asks"
+PATIENCE = 90.0
+"""Some agents take their time to start, and to begin their first turn."""
 
 
 class SessionContract:
@@ -39,6 +41,9 @@ class SessionContract:
     def prompt_for(self, what: str) -> str:
         """Return a prompt that makes the agent say ``hello``, ask, or wait."""
         raise NotImplementedError
+
+    async def between_processes(self) -> None:
+        """What must have come about before another process takes up a session."""
 
     def a_session(self: Any) -> AgentSession:
         """Open a session that ends with the test."""
@@ -67,7 +72,7 @@ class SessionContract:
 
     async def test_turn(self: Any) -> None:
         """Events come once `run` has fired, the session's name among them, and one end is last."""
-        session, sink = self.a_session(), RecordingSink(reactor)
+        session, sink = self.a_session(), RecordingSink(reactor, PATIENCE)
         d = session.run(self.launch("hello"), sink)
         before: list[int] = []
         d.addCallback(lambda _: before.append(len(sink.of(RunEnded))))
@@ -84,7 +89,7 @@ class SessionContract:
         session = self.a_session()
         pids = set()
         for _ in range(2):
-            sink = RecordingSink(reactor)
+            sink = RecordingSink(reactor, PATIENCE)
             await session.run(self.launch("hello"), sink)
             await sink.ended()
             pids.add(session.process_id)
@@ -92,20 +97,20 @@ class SessionContract:
 
     async def test_interrupt(self: Any) -> None:
         """It fires when the end has been told; without a turn it fires at once."""
-        session, sink = self.a_session(), RecordingSink(reactor)
+        session, sink = self.a_session(), RecordingSink(reactor, PATIENCE)
         await session.interrupt()
         await session.run(self.launch(WAITS), sink)
         await session.interrupt()
         self.assertEqual(self.ends(sink), ["interrupted"])
         await session.interrupt()
-        after = RecordingSink(reactor)
+        after = RecordingSink(reactor, PATIENCE)
         await session.run(self.launch("hello"), after)
         await after.ended()
         self.assertEqual(after.texts[-1:], ["hello"])
 
     async def test_decision(self: Any) -> None:
         """A live request takes one answer; others find nobody."""
-        session, sink = self.a_session(), RecordingSink(reactor)
+        session, sink = self.a_session(), RecordingSink(reactor, PATIENCE)
         launch = self.launch(ASKS)
         await session.run(launch, sink)
         asked = await sink.asked()
@@ -122,7 +127,7 @@ class SessionContract:
 
     async def test_close_ends_turn_and_process(self: Any) -> None:
         """When `close` fires turn and process have ended; closing again is nothing."""
-        session, sink = self.a_session(), RecordingSink(reactor)
+        session, sink = self.a_session(), RecordingSink(reactor, PATIENCE)
         await session.run(self.launch(WAITS), sink)
         pid = session.process_id
         self.assertTrue(runs(pid))
@@ -133,13 +138,14 @@ class SessionContract:
 
     async def test_process_that_is_gone_is_replaced(self: Any) -> None:
         """A turn after the process ended starts another, in the same agent session."""
-        session, sink = self.a_session(), RecordingSink(reactor)
+        session, sink = self.a_session(), RecordingSink(reactor, PATIENCE)
         await session.run(self.launch("hello"), sink)
         await sink.ended()
         first = session.process_id
         os.kill(first, signal.SIGTERM)
         await self.eventually(lambda: session.process_id is None, "the end of the process")
-        after = RecordingSink(reactor)
+        await self.between_processes()
+        after = RecordingSink(reactor, PATIENCE)
         await session.run(self.launch("hello", agent_session_id=sink.session_id), after)
         await after.ended()
         self.assertNotEqual(session.process_id, first)

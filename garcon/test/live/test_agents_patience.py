@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from msgspec import structs
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
@@ -17,6 +18,10 @@ from garcon.testing.agent_runs import RecordingSink, a_launch
 
 SILENT = """while read -r line; do case "$line" in *'"type":"user"'*)
 echo '{"type": "result", "is_error": false, "session_id": "s"}';; esac; done"""
+ADAPTS = """while read -r line; do id=${line#*'"request_id":"'}; id=${id%%'"'*}
+case "$line" in *'"type":"user"'*) echo '{"type": "result", "is_error": false}';;
+*) echo '{"type": "control_response", "response": {"subtype": "success", "request_id": "'$id'"}}';;
+esac; done"""
 REFUSES = """read -r line; read -r line
 echo '{"type": "control_response", "response": {"subtype": "error", "request_id": "initialize",
 "error": "not today"}}' | tr -d '\\n'; echo; exec sleep 60"""
@@ -31,7 +36,7 @@ class PatienceTests(TestCase):
         """Return the session of a shell script."""
 
         def invoke(launch: Launch, resume: str | None) -> Invocation:
-            return Invocation(["sh", "-c", script], {}, "key")
+            return Invocation(["sh", "-c", script], {}, "key", settings=launch.model)
 
         session = AgentSession(
             reactor,
@@ -54,6 +59,30 @@ class PatienceTests(TestCase):
             await self.sink.ended()
             self.assertEqual(self.sink.events[-1], RunEnded(outcome="finished"))
             self.sink.events.clear()
+
+    async def test_other_settings_without_a_handshake(self) -> None:
+        """Are for another process: this one would not listen."""
+        session = self.session(SILENT, 0.1)
+        started = []
+        for model in ("a", "a", "b"):
+            await session.run(structs.replace(self.launch, model=model), self.sink)
+            await self.sink.ended()
+            started.append(session.process_id)
+            self.assertEqual(self.sink.events[-1], RunEnded(outcome="finished"))
+            self.sink.events.clear()
+        self.assertEqual(started[0], started[1])
+        self.assertNotEqual(started[1], started[2])
+
+    async def test_other_settings_are_told_where_there_was_one(self) -> None:
+        """The same process takes them, ahead of the line."""
+        session = self.session(ADAPTS, 20)
+        started = []
+        for model in ("a", "b"):
+            await session.run(structs.replace(self.launch, model=model), self.sink)
+            await self.sink.ended()
+            started.append(session.process_id)
+            self.sink.events.clear()
+        self.assertEqual(started[0], started[1])
 
     async def test_nobody_waits_who_need_not(self) -> None:
         """Where a handshake must come, its absence is no readiness."""

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 from garcon.contract import operations
-from garcon.contract.events import Reloaded
+from garcon.contract.events import OperationalNotice, Reloaded
 from garcon.test.live.fleets import FleetTestCase, claude_code
 from garcon.testing.claude_code import scripted_environment
 from garcon.testing.fleet import Service, eventually
@@ -201,6 +201,49 @@ class ClaudeFleetTests(FleetTestCase):
                     self.assertNotEqual(self.view(chat_id), old)
             self.push("After.")
             self.assertEqual(self.settled(self.go_on(fork.id, "and on")), ["After."])
+
+    def test_a_session_that_was_gone_on_with_elsewhere(self) -> None:
+        """Whoever opens the chat is told, on either machine; nothing else changes until it is
+        reloaded.
+        """
+        for executor_id, name in zip(self.everywhere(), ("local", "worker"), strict=True):
+            self.push("One.")
+            accepted = self.begin(executor_id, "hello")
+            self.settled(accepted)
+            chat_id = accepted.chat_id
+            self.go_on_by_hand(self.fleet.root / f"claude-{name}", self.session_of(chat_id))
+            before = self.shown(chat_id)
+            self.client.messages(chat_id, purpose="activation")
+            self.assertEqual(self.notice_of(chat_id).notice_type, "warning")
+            self.assertEqual(self.shown(chat_id), before)
+            self.socket.ask("chat-reload", chatId=chat_id)
+            self.assertIn(("user-message", "by hand"), self.shown(chat_id))
+
+    def go_on_by_hand(self, home: Path, session: str) -> None:
+        """Add an input to the file of a session that is at rest."""
+
+        def written() -> Path | None:
+            found = list(home.glob(f"projects/*/{session}.jsonl"))
+            return found[0] if found and "One." in found[0].read_text() else None
+
+        path: Path = eventually("the whole session", written)
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        last = [entry for entry in entries if entry.get("type") == "assistant"][-1]
+        said = {"role": "user", "content": [{"type": "text", "text": "by hand"}]}
+        entry = {"type": "user", "uuid": "by-hand", "parentUuid": last["uuid"], "message": said}
+        with path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def notice_of(self, chat_id: str) -> OperationalNotice:
+        """Wait until clients were told something of a chat."""
+
+        def find(heard: list[Any]) -> OperationalNotice | None:
+            for one in heard:
+                if isinstance(one, OperationalNotice) and one.chat_id == chat_id:
+                    return one
+            return None
+
+        return self.socket.wait_for("the notice", find)
 
     def test_a_compaction(self) -> None:
         """Is a row with the summary; the session goes on from it (3.9)."""

@@ -8,6 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.gemini import Gemini
 from garcon.testing.models.openai_chat import ChatCompletions
 from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import (
@@ -147,6 +148,61 @@ class AnthropicWire(SynchronousTestCase):
         self.assertEqual(
             WIRE.failure(Fail(429, "rate_limit_error", "slow")),
             {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}},
+        )
+
+
+class GeminiWire(SynchronousTestCase):
+    """Every chunk of an answer is an answer."""
+
+    PATH = "/v1beta/models/gemini-2.5-pro:streamGenerateContent"
+
+    def asked(self) -> Asked:
+        """A request with one user message."""
+        body = {
+            "systemInstruction": {"parts": [{"text": "be good"}]},
+            "tools": [{"functionDeclarations": [{"name": "run_shell_command"}]}],
+            "contents": [
+                {"role": "user", "parts": [{"text": "question"}]},
+                {"role": "model", "parts": [{"text": "x"}]},
+            ],
+        }
+        return Gemini().parse(self.PATH, body)
+
+    def test_request_is_read(self) -> None:
+        """The path names the model, and whether the answer is a stream."""
+        request = self.asked()
+        self.assertEqual(
+            (request.model, request.system, request.last_user, request.tools, request.stream),
+            ("gemini-2.5-pro", "be good", "question", ("run_shell_command",), True),
+        )
+        self.assertTrue(Gemini().claims("POST", self.PATH))
+        self.assertFalse(Gemini().claims("POST", self.PATH.replace("streamG", "countT")))
+        count = Gemini().extra("POST", "/v1beta/models/m:countTokens", {})
+        self.assertEqual(count, {"totalTokens": 10})
+
+    def test_answers(self) -> None:
+        """In a stream and whole: texts, thoughts and calls are parts; the end has the usage."""
+        turn = said(Think("hmm"), Text("abcd", chunks=2), Call("run", {"x": "ä"}))
+        encoder = Gemini().encoder(self.asked(), turn)
+        frames = [*encoder.think("hmm"), *encoder.text(["ab", "cd"])]
+        frames += [*encoder.call(Call("run", {"x": "ä"})), *encoder.finish()]
+        found = [json.loads(frame.decode().partition("data: ")[2]) for frame in frames]
+        parts = [one["candidates"][0]["content"]["parts"][0] for one in found]
+        self.assertEqual(parts[0], {"text": "hmm", "thought": True})
+        self.assertEqual([part["text"] for part in parts[1:3]], ["ab", "cd"])
+        self.assertEqual(parts[3]["functionCall"]["args"], {"x": "ä"})
+        self.assertEqual(found[-1]["candidates"][0]["finishReason"], "STOP")
+        self.assertEqual(found[-1]["usageMetadata"]["totalTokenCount"], 15)
+        whole = encoder.whole(turn)["candidates"][0]["content"]["parts"]
+        self.assertEqual(
+            [*whole[0], *whole[1], *whole[2]], ["text", "thought", "text", "functionCall"]
+        )
+
+    def test_failure(self) -> None:
+        """The body of an error."""
+        failure = Gemini().failure(Fail(429, "RESOURCE_EXHAUSTED", "slow"))
+        self.assertEqual(
+            failure, {"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"}}
         )
 
 

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from garcon.contract import operations
 from garcon.contract.ids import is_uuid4
 from garcon.contract.queues import QueueState
+from garcon.controller.transcripts.rows import HIDDEN
 from garcon.store.records import Row, StoredChat
 from garcon.store.sqlite import SqliteStore
 from garcon.testing.crashes.users import Chat, Endpoint
@@ -156,7 +157,7 @@ def _judge_shown(client: StrictClient, chat_id: str, one: Kept) -> list[str]:
     if (snapshot.processing_phase, feed.rows, feed.transient_revision) != (None, [], 0):
         wrong.append(f"it is {snapshot.processing_phase}, {feed}")
     shown = [message.ordinal for message in client.all_messages(chat_id, 50)]
-    visible = [row.ordinal for row in one.rows if row.kind not in ("session", "run-ended")]
+    visible = [row.ordinal for row in one.rows if row.kind not in HIDDEN]
     if shown != visible:
         wrong.append(f"it shows {shown} instead of {visible}")
     return wrong

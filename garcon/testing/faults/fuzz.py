@@ -299,6 +299,8 @@ def _sound(info: Any) -> Any:
             return next(iter(info.cls)).value
         case msgspec.inspect.BoolType():
             return True
+        case msgspec.inspect.IntType(ge=least) if least is not None:
+            return least
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
             return max(1, info.ge or 0)
         case msgspec.inspect.StrType():

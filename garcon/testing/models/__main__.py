@@ -12,16 +12,23 @@ from twisted.internet import task
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from garcon.testing.models.anthropic import AnthropicMessages
+from garcon.testing.models.gemini import Gemini
 from garcon.testing.models.judges import AnthropicJudge, ChatJudge, ResponsesJudge
 from garcon.testing.models.openai_chat import ChatCompletions
 from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import Script, script_from_json
 from garcon.testing.models.server import Judge, Wire, port_of, serve
 
-WIRES: dict[str, tuple[Callable[[], Wire], Callable[..., Judge]]] = {
-    "anthropic": (AnthropicMessages, AnthropicJudge),
-    "openai-chat": (ChatCompletions, ChatJudge),
-    "openai-responses": (Responses, ResponsesJudge),
+WIRES: dict[str, Callable[[], Wire]] = {
+    "anthropic": AnthropicMessages,
+    "gemini": Gemini,
+    "openai-chat": ChatCompletions,
+    "openai-responses": Responses,
+}
+JUDGES: dict[str, Callable[..., Judge]] = {
+    "anthropic": AnthropicJudge,
+    "openai-chat": ChatJudge,
+    "openai-responses": ResponsesJudge,
 }
 
 
@@ -47,14 +54,12 @@ def main(argv: list[str]) -> None:
         help="judge every request as one of the wire's direct agent with this key, below /v1",
     )
     given = parser.parse_args(argv)
-    if given.strict and not given.wire:
-        parser.error("--strict needs --wire")
+    if given.strict and given.wire not in JUDGES:
+        parser.error(f"--strict needs --wire with one of {', '.join(sorted(JUDGES))}")
     script = script_from_json(given.script.read_text()) if given.script else Script()
     names = [given.wire] if given.wire else sorted(WIRES)
-    wires: list[Wire] = [WIRES[name][0]() for name in names]
-    judge: Judge | None = (
-        WIRES[given.wire][1](base="/v1", key=given.strict) if given.strict else None
-    )
+    wires: list[Wire] = [WIRES[name]() for name in names]
+    judge: Judge | None = JUDGES[given.wire](base="/v1", key=given.strict) if given.strict else None
     task.react(lambda reactor: ensureDeferred(_main(reactor, given.port, script, wires, judge)))
 
 

@@ -19,13 +19,15 @@ from garcon.contract.runs import (
     HistoryOpened,
     HistoryPage,
     HistoryQuery,
+    MovedOn,
     NativeRow,
     NativeSession,
+    SessionPoint,
 )
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError, LimitExceeded, validation
 from garcon.link.interfaces import CallContext, Handler
-from garcon.runtime.interfaces import INativeHistory
+from garcon.runtime.interfaces import INativeDrift, INativeHistory
 
 READERS = 8
 """That may be open at once."""
@@ -94,6 +96,7 @@ class HistoryServing:
             (rpc.OPEN_HISTORY, self.open),
             (rpc.READ_HISTORY, self.next),
             (rpc.CLOSE_HISTORY, self.close),
+            (rpc.MOVED_ON, self.moved_on),
         ]
         return {method.name: handler for method, handler in table}
 
@@ -167,6 +170,13 @@ class HistoryServing:
         if reader is not None and reader.generation == context.generation:
             self._drop(reader)
         return succeed(rpc.Nothing())
+
+    @returns_deferred
+    async def moved_on(self, request: SessionPoint, context: CallContext) -> MovedOn:
+        """Say whether a session was gone on with."""
+        history: Any = self._history
+        can_tell = INativeDrift.providedBy(history)
+        return MovedOn(can_tell and await history.has_moved_on(request))
 
     def session_lost(self, generation: str) -> None:
         """Who has asked is gone."""

@@ -142,6 +142,17 @@ class ForkTests(NativeForksTestCase):
         self.fork()
         self.assertEqual(self.run_fork(), ForkPoint("session", "two"))
 
+    def test_a_turn_that_was_stopped(self) -> None:
+        """What its agent did after the stop is not shown, but it is in its session."""
+        self.run_chat(self.view)
+        self.use_tool()
+        self.local.holds_aborts = True
+        stopping = self.stop()
+        self.local.last.emit(RunEnded(outcome="interrupted", anchor="end of the stop"))
+        self.assertEqual(self.successResultOf(stopping).status, 200)
+        self.fork()
+        self.assertEqual(self.run_fork(), ForkPoint("session", "end of the stop"))
+
     def test_another_session(self) -> None:
         """What was said in the one before is not in the present one."""
         self.run_chat(self.view)

@@ -91,6 +91,17 @@ class CommitTests(ChatsTestCase):
         self.assertEqual(row.kind, "unknown-event")
         self.assertEqual(msgspec.json.decode(row.payload, type=UnknownEvent), first)
 
+    def test_what_is_unknown_counts_in_a_stop_too(self) -> None:
+        """And behind the end."""
+        self.local.holds_aborts = True
+        stopping = self.stop()
+        unknown = UnknownEvent(agent_id="scripted", kind="sparkle", raw="{}")
+        self.local.last.emit(unknown)
+        self.local.last.interrupted()
+        self.successResultOf(stopping)
+        self.local.last.emit(unknown)
+        self.assertEqual(self.chats.unknown_events(), {"scripted": 2})
+
     def test_the_version_of_the_agent_is_in_the_end_of_its_turn(self) -> None:
         """In a row that readers are not shown."""
         self.local.last.emit(RunEnded(outcome="finished", agent_version="2.1"))

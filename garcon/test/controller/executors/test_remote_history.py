@@ -11,10 +11,10 @@ from zope.interface import implementer
 from zope.interface.verify import verifyObject
 
 from garcon.contract.messages import AssistantMessage
-from garcon.contract.runs import ExecutorDescription, NativeRow, NativeSession
+from garcon.contract.runs import ExecutorDescription, NativeRow, NativeSession, SessionPoint
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
-from garcon.runtime.interfaces import INativeHistory, TakeRows
+from garcon.runtime.interfaces import INativeDrift, INativeHistory, TakeRows
 from garcon.test.controller.bridge.test_over_a_link import OverALink
 from garcon.test.controller.executors.test_over_cuts import FaultyNetwork
 from garcon.testing.fake_runtime import AT, FakeRuntime
@@ -28,7 +28,7 @@ def piece(*texts: str) -> list[NativeRow]:
     return [AssistantMessage(timestamp=AT, content=text) for text in texts]
 
 
-@implementer(INativeHistory)
+@implementer(INativeDrift, INativeHistory)
 @define(eq=False)
 class Remembering(FakeRuntime):
     """An executor whose agent's memory comes in pieces, each when the one before was taken."""
@@ -49,6 +49,9 @@ class Remembering(FakeRuntime):
 
     def keeps_history(self, agent_id: str) -> bool:
         return agent_id == "scripted"
+
+    def has_moved_on(self, point: SessionPoint) -> Deferred[bool]:
+        return succeed(point == SessionPoint(SESSION, "old"))
 
     def read_history(self, session: NativeSession, take: TakeRows) -> Deferred[None]:
         self.sessions.append(session)
@@ -110,6 +113,14 @@ class HistoryTests(HistoryCase):
         verifyObject(INativeHistory, self.history)
         self.assertTrue(self.history.keeps_history("scripted"))
         self.assertFalse(self.history.keeps_history("another"))
+
+    def test_whether_a_session_was_gone_on_with(self) -> None:
+        """Is asked of the worker; one that cannot tell says no."""
+        verifyObject(INativeDrift, self.history)
+        for anchor, moved_on in (("old", True), ("new", False)):
+            d = self.history.has_moved_on(SessionPoint(SESSION, anchor))
+            self.settle()
+            self.assertEqual(self.successResultOf(d), moved_on)
 
     def test_all_of_it_in_order(self) -> None:
         """Piece by piece; an empty history has none."""

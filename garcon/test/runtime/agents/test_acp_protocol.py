@@ -1,4 +1,4 @@
-"""The client's side of the Agent Client Protocol, also against recordings of three agents."""
+"""The client's side of the Agent Client Protocol, as values."""
 
 from __future__ import annotations
 
@@ -16,110 +16,18 @@ from garcon.contract.messages import (
     UnknownToolUse,
 )
 from garcon.contract.runs import (
+    ForkPoint,
     PermissionAutoResolved,
     PermissionRequested,
     RowProduced,
     RunEnded,
 )
 from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
-from garcon.runtime.agents.conversation import Ready, Refused, Version
-from garcon.test.runtime.agents.replay import Taken, recorded
+from garcon.runtime.agents.conversation import Ready, Refused
+from garcon.test.runtime.agents.replay import Taken
 from garcon.testing.agent_runs import a_launch, a_response
 
 PROMPT = "session/prompt"
-
-
-class Recordings(SynchronousTestCase):
-    """Each recording holds a plain turn, an allowed command, and a rejected one."""
-
-    def replay(self, name: str) -> list[list[str]]:
-        """Play the agent's part; what we send must be what was sent then."""
-        taken = Taken()
-        conversation = AcpConversation("/srv/project", None, AcpWays())
-        turns: list[list[str]] = []
-        for direction, message in recorded(name):
-            if direction == "out":
-                taken.take(conversation.received(message, taken.stamp()))
-                continue
-            if message.get("method") == "initialize":
-                taken.take(conversation.open())
-                message["params"]["clientInfo"] = taken.sent[-1]["params"]["clientInfo"]
-            elif message.get("method") == PROMPT:
-                if taken.events:
-                    turns.append(taken.story())
-                text = message["params"]["prompt"][0]["text"]
-                session_id = message["params"]["sessionId"]
-                launch = a_launch(text, model="default", agent_session_id=session_id)
-                taken.take(conversation.prompt(launch, taken.stamp()))
-            elif "result" in message:
-                allow = message["result"]["outcome"]["optionId"] in (
-                    "allow",
-                    "once",
-                    "proceed_once",
-                )
-                answer = a_response("run", taken.asked, allow=allow)
-                taken.take(conversation.decide(answer, taken.stamp()))
-            self.assertEqual(taken.sent[-1], message)
-        self.assertEqual([one for one in taken.other if not isinstance(one, Version)], [Ready()])
-        return [*turns, taken.story()]
-
-    def test_claude_code_acp(self) -> None:
-        """It names a call first and says later what it does."""
-        plain, allowed, rejected = self.replay("acp-claude.jsonl")
-        self.assertEqual(
-            plain,
-            [
-                "Thinking: hmm think",
-                "AssistantMessage: hello from the model",
-                "finished",
-            ],
-        )
-        self.assertEqual(allowed[:2], ["BashToolUse: touch made", "asked: BashToolUse"])
-        self.assertTrue(allowed[2].startswith("result: 21\nGARCON_CONFIG_DIR"))
-        self.assertEqual(allowed[3:], ["AssistantMessage: done", "finished"])
-        self.assertEqual(
-            rejected,
-            [
-                "BashToolUse: touch made2",
-                "asked: BashToolUse",
-                "result error: ```\nUser refused permission to run tool\n```",
-                "finished",
-            ],
-        )
-
-    def test_opencode(self) -> None:
-        """It repeats whole calls; each has one row and one result."""
-        plain, allowed, rejected = self.replay("acp-opencode.jsonl")
-        self.assertEqual(
-            plain,
-            ["Thinking: hmm think", "AssistantMessage: hello from the model", "finished"],
-        )
-        self.assertEqual(
-            [row.split(":")[0] for row in allowed],
-            ["BashToolUse", "asked", "result", "AssistantMessage", "finished"],
-        )
-        self.assertEqual(
-            [row.split(":")[0] for row in rejected],
-            ["BashToolUse", "asked", "result error", "finished"],
-        )
-
-    def test_gemini(self) -> None:
-        """It names a call only by its permission request, and never settles a rejected one."""
-        plain, allowed, rejected = self.replay("acp-gemini.jsonl")
-        self.assertEqual(plain[-1], "finished")
-        self.assertEqual(
-            [row.split(":")[0] for row in allowed],
-            ["BashToolUse", "asked", "result", "AssistantMessage", "finished"],
-        )
-        self.assertEqual(
-            rejected[1:],
-            [
-                "asked: BashToolUse",
-                "AssistantMessage: done after reject",
-                "result error: The call did not end.",
-                "finished",
-            ],
-        )
 
 
 class AcpCase(SynchronousTestCase):
@@ -135,9 +43,19 @@ class AcpCase(SynchronousTestCase):
         resume: str | None = None,
         modes: dict[str, str] | None = None,
         capabilities: dict[str, Any] | None = None,
+        compact: str | None = None,
+        fork_from: ForkPoint | None = None,
     ) -> AcpConversation:
         """Open a conversation and take the handshake."""
-        self.conversation = AcpConversation("/p", resume, AcpWays(modes=modes or {}))
+        ways = AcpWays(modes=modes or {}, compact=compact)
+        self.learned: list[str] = []
+        self.conversation = AcpConversation(
+            "/p",
+            resume,
+            ways,
+            fork_from,
+            lambda models: self.learned.extend(model.value for model in models),
+        )
         self.taken.take(self.conversation.open())
         self.answer({"protocolVersion": 1, "agentCapabilities": capabilities or {}})
         self.answer({"sessionId": "s"} if session is None else session)
@@ -204,6 +122,8 @@ class Opening(AcpCase):
         self.assertEqual(self.taken.sent[-1]["params"]["sessionId"], "old")
         self.say("history", session="old")
         self.answer({})
+        self.assertEqual(self.taken.other, [])
+        self.refuse("no such method")
         self.assertEqual(self.taken.other, [Ready()])
         self.prompt(agent_session_id="old")
         self.assertEqual(self.taken.events, [])
@@ -213,7 +133,28 @@ class Opening(AcpCase):
         self.converse(resume="old")
         self.assertEqual(self.taken.sent[-1]["method"], "session/new")
         self.prompt(agent_session_id="old")
+        self.assertEqual(self.taken.story(), [])
+        self.say("a")
+        self.say("b")
         self.assertEqual(self.taken.story(), ["session s"])
+
+    def test_session_that_heard_nothing_is_not_named(self) -> None:
+        """An agent that ended before keeps nothing to be taken up again; any word of it names the
+        session, once.
+        """
+        for finish, story in (
+            (lambda: self.taken.take(self.conversation.ended("gone", self.taken.stamp())), []),
+            (lambda: self.answer({"stopReason": "end_turn"}), ["session s"]),
+            (lambda: self.refuse("no"), ["session s"]),
+            (lambda: self.update("plan", entries=[]), ["session s"]),
+            (lambda: self.update("tool_call", toolCallId="t"), ["session s"]),
+            (lambda: self.update("usage_update", used=1, size=2), []),
+        ):
+            self.taken = Taken()
+            self.converse()
+            self.prompt(agent_session_id=None)
+            finish()
+            self.assertEqual([e for e in self.taken.story() if e.startswith("session")], story)
 
     def test_refusals_are_told(self) -> None:
         """An agent that will not start, load or name a session says why."""

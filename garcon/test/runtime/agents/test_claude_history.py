@@ -17,7 +17,13 @@ from garcon.contract.messages import (
     ToolResult,
     UserMessage,
 )
-from garcon.contract.runs import ForkPoint, HistoryMessage, NativeRow, NativeSession
+from garcon.contract.runs import (
+    ForkPoint,
+    HistoryMessage,
+    NativeRow,
+    NativeSession,
+    SessionPoint,
+)
 from garcon.errors import GarconError
 from garcon.runtime.agents import claude_history
 from garcon.runtime.agents.history import preface
@@ -288,6 +294,23 @@ class FindingTests(HistoryCase):
         session = NativeSession("claude", SESSION, "/srv/other")
         error = self.assertRaises(GarconError, claude_history.pieces, session, self.environment)
         self.assertEqual((error.code, error.retryable), ("HISTORY_LOAD_FAILED", False))
+
+    def test_whether_it_was_gone_on_with(self) -> None:
+        """It has more to show than at an entry; what is not shown, or not known, is no more."""
+
+        def has(anchor: str, project: str = PROJECT) -> bool:
+            point = SessionPoint(NativeSession("claude", SESSION, project), anchor)
+            return claude_history.has_moved_on(point, self.environment)
+
+        first = self.user("first")
+        end = self.says("one")
+        self.assertEqual((has(first), has(end)), (True, False))
+        self.add(type="last-prompt", lastPrompt="first", leafUuid=end, uuid=None)
+        self.user("<command-name>/model</command-name>")
+        self.assertFalse(has(end))
+        self.user("by hand")
+        self.assertTrue(has(end))
+        self.assertFalse(has("nothing") or has(end, "/srv/other"))
 
     def test_where_it_can_be_forked(self) -> None:
         """At an entry that it has, and that its compaction has not left behind."""

@@ -1,0 +1,119 @@
+"""What the shipped agents of the Agent Client Protocol declare, and how they are found."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.trial.unittest import SynchronousTestCase, TestCase
+
+from garcon.contract.catalogs import AgentEntry, Protocol
+from garcon.contract.providers import ResolvedEndpoint
+from garcon.runtime.agents.acp import AcpAgent
+from garcon.runtime.agents.acp_shipped import SHIPPED
+from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
+from garcon.test.runtime.agents.direct_shell import FakeCredentials
+
+IDS = ["opencode", "gemini", "claude-code-acp"]
+
+
+def an_endpoint(**changes: Any) -> ResolvedEndpoint:
+    """Return one with a key."""
+    usual: dict[str, Any] = {
+        "protocol": "openai-compatible",
+        "base_url": "http://host/v1/",
+        "api_key": 'k"ey',
+        "headers": {"X-Team": "t"},
+        "revision": 1,
+    }
+    return ResolvedEndpoint(**(usual | changes))
+
+
+class Entries(TestCase):
+    def setUp(self) -> None:
+        self.bin = Path(self.mktemp()).absolute()
+        self.bin.mkdir(parents=True)
+
+    async def entries(self, credentials: Any = None) -> list[AgentEntry]:
+        """What each says of itself that is there."""
+        environment = {"PATH": f"{self.bin}:/usr/bin:/bin"}
+        agents = [AcpAgent(reactor, one, environment, credentials) for one in SHIPPED]
+        return [entry for agent in agents if (entry := await agent.entry()) is not None]
+
+    def install(self) -> None:
+        """Put programs there that do nothing."""
+        for name in IDS:
+            (self.bin / name).write_text("#!/bin/sh\n")
+            os.chmod(self.bin / name, 0o755)
+
+    async def test_absent_where_not_installed(self) -> None:
+        """Each by its own program."""
+        self.assertEqual(await self.entries(), [])
+        self.install()
+        (self.bin / "gemini").unlink()
+        self.assertEqual([one.id for one in await self.entries()], ["opencode", "claude-code-acp"])
+
+    async def test_capabilities(self) -> None:
+        """As they were seen."""
+        self.install()
+        found = {one.id: one for one in await self.entries(FakeCredentials(an_endpoint()))}
+        self.assertEqual(list(found), IDS)
+        self.assertEqual([one.supports_compact for one in found.values()], [True, False, False])
+        self.assertEqual(
+            [one.native_fork for one in found.values()], ["session", "none", "session"]
+        )
+        self.assertEqual(
+            [one.supported_protocols for one in found.values()],
+            [["openai-compatible", "anthropic-messages"], [], ["anthropic-messages"]],
+        )
+        self.assertEqual(
+            [one.accepts_api_provider_endpoints for one in found.values()], [True, False, True]
+        )
+        self.assertEqual([len(one.supported_thinking_modes) for one in found.values()], [4, 1, 1])
+        for one in found.values():
+            self.assertTrue(one.supports_images and one.models[0].supports_images)
+            self.assertFalse(one.supports_steering)
+            self.assertEqual(one.default_model, one.models[0].value)
+
+    async def test_no_endpoints_without_credentials(self) -> None:
+        """Nobody could look one up."""
+        self.install()
+        for one in await self.entries():
+            self.assertEqual(
+                (one.accepts_api_provider_endpoints, one.supported_protocols), (False, [])
+            )
+
+
+class OpencodesEndpoint(SynchronousTestCase):
+    def provider(self, **changes: Any) -> dict[str, Any]:
+        """Return the provider that is configured."""
+        variables = OPENCODE_ENDPOINT.filled(an_endpoint(**changes), "m/1")
+        config = json.loads(variables["OPENCODE_CONFIG_CONTENT"])
+        self.assertEqual((config["model"], config["small_model"]), ("garcon/m/1", "garcon/m/1"))
+        provider: dict[str, Any] = config["provider"]["garcon"]
+        self.assertEqual(list(provider["models"]), ["m/1"])
+        return provider
+
+    def test_options(self) -> None:
+        """Address, key and headers; no key where there is none."""
+        options = self.provider()["options"]
+        self.assertEqual(
+            options,
+            {"baseURL": "http://host/v1", "apiKey": 'k"ey', "headers": {"X-Team": "t"}},
+        )
+        self.assertNotIn("apiKey", self.provider(api_key=None)["options"])
+
+    def test_protocols(self) -> None:
+        """Each has its package, and Anthropic's its own notion of an address."""
+        protocols: list[tuple[Protocol, str]] = [
+            ("openai-compatible", "@ai-sdk/openai-compatible"),
+            ("anthropic-messages", "@ai-sdk/anthropic"),
+        ]
+        for protocol, package in protocols:
+            self.assertEqual(self.provider(protocol=protocol)["npm"], package)
+        for base in ("http://host", "http://host/v1", "http://host/v1/"):
+            provider = self.provider(protocol="anthropic-messages", base_url=base)
+            self.assertEqual(provider["options"]["baseURL"], "http://host/v1")

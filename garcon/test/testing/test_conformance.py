@@ -1,0 +1,77 @@
+"""The table of agents and scenarios: what stands in it, and what its plans become."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from attrs import define
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.testing.conformance import __main__ as conformance
+from garcon.testing.conformance.casts import CASTS, Hold, Run, program_of
+from garcon.testing.conformance.scenarios import SCENARIOS
+from garcon.testing.conformance.stage import NotOffered, Stage
+from garcon.testing.scripted_agent import parse
+
+
+@define
+class PretendedStage:
+    """A stage on which nothing is played."""
+
+    cast: Any = CASTS[0]
+
+    def fresh(self) -> None:
+        """Nothing is to be forgotten."""
+
+
+class Cells(SynchronousTestCase):
+    def cell(self, outcome: Exception | None) -> tuple[str, str]:
+        def scenario(_: Stage) -> None:
+            if outcome is not None:
+                raise outcome
+
+        self.patch(conformance, "SCENARIOS", {"one": scenario})
+        return conformance.cell(cast(Stage, PretendedStage()), "one")
+
+    def test_each_outcome(self) -> None:
+        """Nothing but an agent's own limits is no failure."""
+        self.assertEqual(self.cell(None), ("pass", ""))
+        self.assertEqual(self.cell(NotOffered("why")), ("not offered", "why"))
+        self.assertEqual(self.cell(AssertionError("x")), ("FAIL", "AssertionError: x"))
+        self.assertEqual(self.cell(OSError("y")), ("FAIL", "OSError: y"))
+
+    def test_what_a_cast_says_is_not_played(self) -> None:
+        """It is told why."""
+        stage = cast(Stage, PretendedStage())
+        word, why = conformance.cell(stage, "fork")
+        self.assertEqual((word, why), ("not offered", CASTS[0].not_offered["fork"]))
+
+    def test_table(self) -> None:
+        """Scenarios down, agents across."""
+        found = {"a, local": {"one": ("pass", ""), "two": ("FAIL", "x")}, "b": {}}
+        self.assertEqual(
+            conformance.table(found, ["one", "two"]).splitlines(),
+            ["scenario  a, local  b", "--------  --------  -", "one       pass", "two       FAIL"],
+        )
+
+
+class Plans(SynchronousTestCase):
+    def test_twenty_scenarios(self) -> None:
+        """And no agent excuses itself from one that there is not."""
+        self.assertEqual(len(SCENARIOS), 20)
+        for one in CASTS:
+            self.assertLessEqual(set(one.not_offered), set(SCENARIOS))
+
+    def test_for_a_model(self) -> None:
+        """Texts, calls and gates, as the pretend server takes them."""
+        claude = next(one for one in CASTS if one.agent_id == "claude")
+        said, call, hold = claude.turn(["a", Run("ls"), Hold("g")])
+        self.assertEqual((said, call["args"]["command"], hold), ("a", "ls", {"hold": "g"}))
+
+    def test_for_the_scripted_agent(self) -> None:
+        """Lines that it understands."""
+        program = program_of([["a ", Run("ls"), Hold()], [Hold("g")]], asks=True)
+        self.assertEqual(
+            parse(program), [("say", "a"), ("ask", "ls"), ("sleep", "600"), ("sleep", "1")]
+        )
+        self.assertEqual(parse(program_of([[Run("ls")]], asks=False)), [("run", "ls")])

@@ -1,0 +1,89 @@
+"""The table: every agent in every scenario, on Local and on a worker.
+
+    python -m garcon.testing.conformance [--agent ID]... [--scenario NAME]... [--place PLACE]
+
+Ends with 1 where a cell says fail, or where an agent cannot be installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+
+from garcon.testing.conformance.casts import CASTS, Cast
+from garcon.testing.conformance.scenarios import SCENARIOS
+from garcon.testing.conformance.stage import PLACES, NotOffered, Place, Stage
+from garcon.testing.npm_agents import NotInstalled
+
+PASS, NOT_OFFERED, FAIL = "pass", "not offered", "FAIL"
+
+
+def cell(stage: Stage, name: str) -> tuple[str, str]:
+    """Play one scenario, and return what stands in its cell, and why."""
+    if name in stage.cast.not_offered:
+        return NOT_OFFERED, stage.cast.not_offered[name]
+    try:
+        stage.fresh()
+        SCENARIOS[name](stage)
+    except NotOffered as why:
+        return NOT_OFFERED, str(why)
+    except Exception as error:
+        return FAIL, f"{type(error).__name__}: {error}"
+    return PASS, ""
+
+
+def column(cast: Cast, place: Place, names: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Play the scenarios of one agent in one place."""
+    stage = Stage(cast, place)
+    cells: dict[str, tuple[str, str]] = {}
+    try:
+        stage.open()
+        for name in names:
+            began = time.monotonic()
+            cells[name] = cell(stage, name)
+            stage.rest()
+            took = time.monotonic() - began
+            word, why = cells[name]
+            print(f"{cast.agent_id} on {place}: {name}: {word} ({took:.1f} s) {why}", flush=True)
+    except NotInstalled as error:
+        cells = dict.fromkeys(names, (FAIL, f"not installed: {error}"))
+    finally:
+        stage.close()
+    return cells
+
+
+def table(found: dict[str, dict[str, tuple[str, str]]], names: Sequence[str]) -> str:
+    """Return the table as text: scenarios down, agents across."""
+    heads = ["scenario", *found]
+    lines = [[name, *(cells.get(name, ("", ""))[0] for cells in found.values())] for name in names]
+    widths = [max(len(line[at]) for line in [heads, *lines]) for at in range(len(heads))]
+    texts = [
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        for line in [heads, ["-" * width for width in widths], *lines]
+    ]
+    return "\n".join(texts)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Play what was asked for, and print the table."""
+    parser = argparse.ArgumentParser(prog="garcon.testing.conformance")
+    casts = {cast.agent_id: cast for cast in CASTS}
+    parser.add_argument("--agent", action="append", choices=casts)
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS)
+    parser.add_argument("--place", action="append", choices=PLACES)
+    given = parser.parse_args(argv)
+    names = [name for name in SCENARIOS if name in (given.scenario or SCENARIOS)]
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for agent_id in given.agent or casts:
+        for place in given.place or PLACES:
+            found[f"{agent_id}, {place}"] = column(casts[agent_id], place, names)
+    print(table(found, names))
+    cells = [word for column_cells in found.values() for word, _ in column_cells.values()]
+    print(", ".join(f"{cells.count(word)} {word}" for word in (PASS, NOT_OFFERED, FAIL)))
+    return 1 if FAIL in cells else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

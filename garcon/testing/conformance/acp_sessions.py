@@ -1,0 +1,56 @@
+"""What `IAgentSession` promises, held against the agents of the Agent Client Protocol, which take
+their time (`tox run -e agents`).
+"""
+
+from __future__ import annotations
+
+from garcon.test.live import test_agents_contract as contract
+from garcon.test.live.test_agents_contract import ASKS, WAITS, SessionContract
+from garcon.testing.acp_agents import GEMINI_MODEL, OPENCODE_MODEL
+from garcon.testing.local_runtimes import (
+    ClaudeCodeAcpRuntimeCase,
+    GeminiRuntimeCase,
+    OpencodeRuntimeCase,
+)
+from garcon.testing.models.script import Call, Hold, said
+
+
+class OpencodeSession(SessionContract, OpencodeRuntimeCase):
+    agent_id, model = "opencode", OPENCODE_MODEL
+
+    def prompt_for(self, what: str) -> str:
+        self.script.turns.clear()  # as above
+        self.script.push(
+            {
+                "hello": said("hello"),
+                ASKS: said(Call("bash", {"command": "touch made", "description": "make"})),
+                WAITS: said(Hold("never")),
+            }[what]
+        )
+        return what
+
+
+class GeminiSession(SessionContract, GeminiRuntimeCase):
+    agent_id, model = "gemini", GEMINI_MODEL
+
+    def prompt_for(self, what: str) -> str:
+        self.script.turns.clear()  # as above
+        self.script.push(
+            {
+                "hello": said("hello"),
+                ASKS: said(Call("run_shell_command", {"command": "touch made"})),
+                WAITS: said(Hold("never")),
+            }[what]
+        )
+        return what
+
+    async def between_processes(self) -> None:
+        """It names a session's file by the minute, and would begin the file anew within it."""
+        for file in (self.project / "home/.gemini/tmp").glob("*/chats/session-*"):
+            day, _, rest = file.name.partition("T")
+            file.rename(file.with_name(f"{day}T00-00-{rest.split('-', 2)[2]}"))
+
+
+class ClaudeCodeAcpSession(SessionContract, ClaudeCodeAcpRuntimeCase):
+    agent_id, model = "claude-code-acp", "default"
+    prompt_for = contract.ClaudeSession.prompt_for
