@@ -8,10 +8,13 @@ from msgspec import Struct
 
 
 class Credentials(Struct, frozen=True):
-    """Body of set-up and login; what is missing counts as empty."""
+    """Body of set-up and login; what is missing counts as empty.  Never shows the password."""
 
     username: str = ""
     password: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Credentials {self.username}>"
 
 
 class User(Struct, frozen=True):
@@ -35,6 +38,9 @@ class SignedIn(Struct, frozen=True):
     success: Literal[True]
     user: User
     token: str
+
+    def __repr__(self) -> str:
+        return f"<SignedIn {self.user.username}>"
 
 
 class CurrentUser(Struct, frozen=True):

@@ -77,6 +77,10 @@ class CreateExecutor(Struct, frozen=True, rename="camel", forbid_unknown_fields=
     allow_controller_cli: bool = False
     allow_executor_management: bool = False
 
+    def __repr__(self) -> str:
+        # Never the connection URL: it holds the secret, here and below.
+        return f"<CreateExecutor {self.label!r} {self.direction}>"
+
 
 class CreatedExecutor(Struct, frozen=True, rename="camel"):
     id: str
@@ -84,12 +88,18 @@ class CreatedExecutor(Struct, frozen=True, rename="camel"):
     no_tls: bool
     allow_unverified_tls: bool
 
+    def __repr__(self) -> str:
+        return f"<CreatedExecutor {self.id}>"
+
 
 class ConnectionEdit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     direction: Direction
     no_tls: bool
     allow_unverified_tls: bool | UnsetType = UNSET
     connection_url: str | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"<ConnectionEdit {self.direction}>"
 
 
 class UpdateExecutor(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -104,3 +114,6 @@ class Connection(Struct, frozen=True, rename="camel"):
     connection_url: str
     no_tls: bool
     allow_unverified_tls: bool
+
+    def __repr__(self) -> str:
+        return f"<Connection no_tls={self.no_tls}>"

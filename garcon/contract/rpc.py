@@ -214,12 +214,17 @@ class ReconciledCalls(Struct, frozen=True, rename="camel"):
 
 
 class BridgedHttp(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One forwarded request (control.md F.3).  `operation` is a key of `routes.BRIDGED`."""
+    """One forwarded request (control.md F.3).  `operation` is a key of `routes.BRIDGED`.  The body
+    may hold a connection URL, so it never shows it.
+    """
 
     operation: str
     query: list[tuple[str, str]]
     body: dict[str, Any] | None
     executor_id: str | UnsetType = UNSET
+
+    def __repr__(self) -> str:
+        return f"<BridgedHttp {self.operation}>"
 
 
 class BridgedRequest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

@@ -45,7 +45,7 @@ class Call(Generic[Q, B]):
     operation: Operation
     principal: Principal
     query: Q
-    body: B
+    body: B = field(repr=False)
     executor_id: str | None = None
     base_url: str | None = None
     form: Form | None = None
@@ -63,7 +63,7 @@ class Encoded:
 class Reply:
     """A reply with more than a body: further headers, or another status than the operation's."""
 
-    value: Any
+    value: Any = field(repr=False)
     status: int | None = None
     headers: dict[str, str] = field(factory=dict)
 
@@ -75,7 +75,7 @@ class Answer:
     """
 
     status: int
-    body: bytes
+    body: bytes = field(repr=False)
     headers: dict[str, str] = field(factory=dict)
 
     @property

@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Literal
 
 import msgspec
-from attrs import frozen
+from attrs import field, frozen
 from msgspec import Struct
 
 from garcon.contract.ids import is_uuid4
@@ -95,7 +95,7 @@ class Mine:
     role: Role
     executor_id: str | None
     runtime_id: str
-    secret: str
+    secret: str = field(repr=False)
     version: str = LINK_VERSION
 
 

@@ -32,12 +32,12 @@ class Incoming:
     method: str
     path: str
     query: tuple[tuple[str, str], ...]
-    headers: Headers
+    headers: Headers = field(repr=False)
     length: int | None
     peer: str
     secure: bool
     local: str = ""
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
     context: Any = None
 
     def header(self, name: bytes) -> str | None:
@@ -56,7 +56,7 @@ class Outgoing:
     """One answer.  The door adds length, date, connection handling and its own fixed headers."""
 
     status: int
-    body: bytes = b""
+    body: bytes = field(default=b"", repr=False)
     headers: Mapping[str, str] = field(factory=dict)
 
 
