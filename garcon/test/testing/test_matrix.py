@@ -15,7 +15,7 @@ from garcon.contract import routes
 from garcon.contract.routes import BRIDGED
 from garcon.test.test_layers import PACKAGE, imports
 from garcon.testing.matrix.__main__ import shown
-from garcon.testing.matrix.cases import Asked, Row, filled
+from garcon.testing.matrix.cases import Asked, Row, Whole, filled
 from garcon.testing.matrix.differences import Allowed, Kind, Printed
 from garcon.testing.matrix.masking import Mask
 from garcon.testing.matrix.play import Result, missing
@@ -142,6 +142,7 @@ class MaskTests(SynchronousTestCase):
         template = {"a": ["{new chat}", ("x{chat}", 1)], "b": "{executorId}", "c": "{"}
         found = filled(template, str.upper)
         self.assertEqual(found, {"a": ["NEW CHAT", ["xCHAT", 1]], "b": "{executorId}", "c": "{"})
+        self.assertEqual(filled([Whole("process")], {"process": "42"}.__getitem__), [42])
 
 
 class ResultTests(SynchronousTestCase):

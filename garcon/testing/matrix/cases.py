@@ -71,8 +71,17 @@ class Row:
     is_served: bool = True
 
 
+@frozen
+class Whole:
+    """A name in a body that stands for a whole number."""
+
+    name: str
+
+
 def filled(template: Any, value_of: Callable[[str], str]) -> Any:
     """Return a template with every name replaced, at whatever depth."""
+    if isinstance(template, Whole):
+        return int(value_of(template.name))
     if isinstance(template, str):
         return _NAME.sub(lambda found: value_of(found[1]), template)
     if isinstance(template, dict):

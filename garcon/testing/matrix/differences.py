@@ -16,7 +16,7 @@ class Kind(Enum):
 
     ID = "made anew for each answer"
     TIME = "an instant, or how long something took"
-    COUNT = "a counter of the link, which grows with every request"
+    COUNT = "a number that is another one at each door: a counter of the link, a process"
     EXECUTOR = "the executor that new work goes to by default"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from garcon.contract import routes
-from garcon.testing.matrix.cases import Asked, Row, Typed
+from garcon.testing.matrix.cases import Asked, Row, Typed, Whole
 from garcon.testing.matrix.differences import (
     LINK,
     NEW_ID,
@@ -27,6 +27,7 @@ _ASSIGNED = (("executorId", "{own}"), ("apiProviderId", "{profile}"))
 _INVALID: dict[str, Any] = {"status": 400, "code": "VALIDATION_FAILED"}
 _UNKNOWN: dict[str, Any] = {"status": 404, "code": "EXECUTOR_NOT_FOUND"}
 _NO_PROCESS: dict[str, Any] = {"pid": 2**31 - 1, "started": 1}
+_LEFT = ("a process that is left over",)
 _PUBLIC_URL = Instead(Why.PUBLIC_URL, 400, "VALIDATION_FAILED")
 _NARROW = Instead(Why.ENVELOPE, 400, "VALIDATION_FAILED")
 
@@ -243,6 +244,13 @@ ROWS = (
         routes.END_PROCESS,
         asked=(
             Asked(
+                "one of them",
+                before=_LEFT,
+                executor="{own}",
+                body={"pid": Whole("process"), "started": Whole("begun")},
+                also={"pid": Kind.COUNT, "started": Kind.COUNT},
+            ),
+            Asked(
                 "none of them",
                 executor="{own}",
                 body=_NO_PROCESS,
@@ -253,6 +261,11 @@ ROWS = (
             Asked("no process", executor="{own}", body={}, **_INVALID),
         ),
         typed=(
+            Typed(
+                "one of them",
+                before=_LEFT,
+                words=("executor", "doctor", "{own}", "--end", "{process}"),
+            ),
             Typed(
                 "none of them",
                 words=("executor", "doctor", "{own}", "--end", "2147483647"),

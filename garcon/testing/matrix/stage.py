@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,8 @@ from attrs import define, field
 
 from garcon.contract import operations, routes
 from garcon.contract.limits import BRIDGE_BULK_REPLY, BRIDGE_PRIMARY
+from garcon.runtime.agents import tree
+from garcon.runtime.marks import Marks
 from garcon.testing.fleet import Fleet, Service, eventually, expect
 from garcon.testing.matrix.cases import filled
 from garcon.testing.strict_client import StrictClient
@@ -97,6 +100,7 @@ class Stage:
             "project": str(fleet.project("project")),
             "outside": str(fleet.root),
         }
+        self._left: dict[str, subprocess.Popen[bytes]] = {}
         self._chat_number = 1_767_000_000_000_000
         self._begin()
 
@@ -147,6 +151,10 @@ class Stage:
 
     def end(self, scene: Scene) -> None:
         """Take away what later answers would show of a scene, or what would go on for long."""
+        left = self._left.pop(scene.fresh.get("process", ""), None)
+        if left is not None:
+            left.kill()
+            left.wait()
         executor, chat = scene.fresh.get("executor"), scene.fresh.get("chat")
         if executor is not None:
             target = routes.DELETE_EXECUTOR.path.replace(":executorId", executor)
@@ -215,6 +223,16 @@ class Stage:
         query = {"executorId": self.own, "apiProviderId": self._shared["profile"]}
         self.direct.asked(operation, None, query)
 
+    def leftover(self, names: dict[str, str]) -> None:
+        """Have a process run that carries the mark of an earlier one of the worker's."""
+        marks = Marks.of("executor", str(self.worker.config))
+        environment = marks.put_into(self.fleet.environment({}))
+        process = subprocess.Popen(["sleep", "600"], env=environment)
+        self._left[str(process.pid)] = process
+        seen = tree.look(process.pid)
+        assert seen is not None
+        names["process"], names["begun"] = str(process.pid), str(seen.process.started)
+
 
 GLOBAL = {"type": "global"}
 ADDRESS = "wss://controller.example/executor/{executorId}"
@@ -229,6 +247,7 @@ PREPARATIONS: dict[str, Callable[[Stage, dict[str, str]], None]] = {
     "an executor": lambda stage, names: stage.executor(names, advertisedUrl=ADDRESS),
     "an executor without an address": lambda stage, names: stage.executor(names, noTls=True),
     "a disabled executor": Stage.disabled,
+    "a process that is left over": Stage.leftover,
     "the profile assigned": lambda stage, names: stage.assigned(names, wanted=True),
     "the profile taken away": lambda stage, names: stage.assigned(names, wanted=False),
 }
