@@ -16,7 +16,8 @@ CLI_ACCESS = (
 )
 MANAGEMENT = (
     "Executor management, on top of CLI access, also lets that worker's account create, change and"
-    " delete executors and read their connection secrets."
+    " delete executors, read their connection secrets, have the keys of API providers told to them,"
+    " and end processes that are left over on them."
 )
 
 JSON = Option("--json", "print one JSON document")

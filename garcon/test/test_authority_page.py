@@ -12,7 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import garcon
 from garcon.cli.options import parse
-from garcon.cli.table import COMMANDS, GRANTS, GROUPS
+from garcon.cli.table import COMMANDS, GRANTS, GROUPS, MANAGEMENT
+from garcon.contract import routes
 
 TREE = Path(garcon.__file__).parents[1]
 PAGE, README = TREE / "docs" / "authority.rst", TREE / "README.rst"
@@ -55,6 +56,25 @@ class PageTests(SynchronousTestCase):
             self.assertIn(f"``{option.name} true``", grants)
         self.assertIn("**command execution** on every machine", grants)
         self.assertIn("both off until you give them", grants)
+
+    def test_all_that_management_opens_is_named(self) -> None:
+        """On the page and in the help of the grant: each kind of operation that needs it."""
+        words = {
+            routes.CREATE_EXECUTOR: "executors",
+            routes.UPDATE_EXECUTOR: "change",
+            routes.DELETE_EXECUTOR: "delete executors",
+            routes.REVEAL_CONNECTION: "secrets",
+            routes.EXECUTOR_DIAGNOSTICS: "left over",
+            routes.END_PROCESS: "end processes",
+            routes.LIST_ASSIGNMENTS: "API providers",
+            routes.ASSIGN_PROVIDER: "API providers",
+            routes.UNASSIGN_PROVIDER: "API providers",
+        }
+        wanted = {one for one in routes.BRIDGED.values() if one.management}
+        self.assertEqual(set(words), wanted)
+        for said in (self.part("The two grants"), MANAGEMENT):
+            for word in words.values():
+                self.assertIn(word, said)
 
     def test_what_revoking_does_not_undo(self) -> None:
         """What was accepted, done, read and told, and that turns go on for three hours."""
