@@ -72,10 +72,11 @@ class CrashTests(FaultCase):
         """
         controller = self.fleet.controller()
         config, accepted = controller.config, set[str]()
-        for pause in (0.1, 0.2, 0.4, 0.6):
+        for number, pause in enumerate((0.1, 0.2, 0.4, 0.6), 1):
             client = self.client(controller)
             with ThreadPoolExecutor(6) as pool:
                 clients = [pool.submit(self.keep_starting, client, accepted) for _ in range(6)]
+                eventually("starts", lambda: len(accepted) >= 3 * number)  # noqa: B023
                 time.sleep(pause)
                 controller.kill()
                 for one in clients:
