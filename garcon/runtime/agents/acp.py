@@ -38,6 +38,11 @@ from garcon.runtime.agents.session import AgentSession
 from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import IAgent, IAgentSession, ICredentials
 
+PATIENCE = 10.0
+"""Seconds after which a turn begins to wait for an agent's session, so that it can be stopped: some
+take longer to start than a launch may.
+"""
+
 
 class EndpointWays(Structure):
     """How a program is pointed at an endpoint."""
@@ -144,7 +149,7 @@ class AcpAgent:
             learned = self._models.learned if is_own else lambda _: None
             return AcpConversation(launch.project_path, resume, ways, fork_from, learned)
 
-        return AgentSession(self._reactor, environment, "TERM", self._invoke, converse)
+        return AgentSession(self._reactor, environment, "TERM", self._invoke, converse, PATIENCE)
 
     @returns_deferred
     async def _invoke(self, launch: Launch, resume: str | None) -> Invocation:

@@ -17,7 +17,8 @@ from garcon.contract.catalogs import Model
 from garcon.deferreds import Waiters
 from garcon.runtime.agents.question import ask_program
 
-PATIENCE = 15.0
+PATIENCE = 6.0
+"""Seconds for the command: a catalog waits for it."""
 KEPT, FAILED_KEPT = 3600.0, 60.0
 """Seconds for which a list is good, and none."""
 MODELS = 500

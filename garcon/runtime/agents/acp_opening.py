@@ -52,6 +52,7 @@ class Opening:
     _calls: Calls
     _choices: Choices
     session_id: str = ""
+    is_open: bool = False
     is_fork: bool = False
     """It began as the fork that its launch asked for."""
     takes_images: bool = False
@@ -118,7 +119,11 @@ class Opening:
         self.session_id = named
         self.is_fork = purpose == "fork"
         self._choices.opened(result)
-        return self._settled() if purpose == "load" else [Ready()]
+        return self._settled() if purpose == "load" else self._done()
+
+    def _done(self) -> list[Output]:
+        self.is_open = True
+        return [Ready()]
 
     def updated(self) -> None:
         """Something has come of the session that is being opened."""
@@ -126,7 +131,7 @@ class Opening:
 
     def _settled(self) -> list[Output]:
         if self._settling and (self._is_quiet or self._settling >= SETTLE_ROUNDS):
-            return [Ready()]
+            return self._done()
         self._settling += 1
         self._is_quiet = True
         return [self._calls.ask("settle", SETTLED, {"sessionId": self.session_id})]

@@ -107,6 +107,10 @@ class AcpConversation:
         self._turns += 1
         self._interrupting = False
         self._rows = TurnRows()
+        # An agent that is slow to start may be given its turn before.
+        return self._begin(launch, stamp) if self._opening.is_open else []
+
+    def _begin(self, launch: Launch, stamp: Stamp) -> list[Output]:
         self._is_named = self._opening.session_id == launch.agent_session_id
         if launch.model_endpoint_id is None and self._choices.lacks(MODEL, launch.model):
             text = f"The agent does not offer the model {launch.model}."
@@ -168,6 +172,8 @@ class AcpConversation:
         if self._launch is None:
             return []
         self._interrupting = True
+        if not self._opening.is_open:
+            return self._end("interrupted", None, stamp)
         cancel = notification("session/cancel", {"sessionId": self._opening.session_id})
         outputs = [cancel, *self._permissions.cancel_all()]
         if self._choosing:
@@ -249,6 +255,8 @@ class AcpConversation:
             outputs = self._opening.answered(purpose, message)
             if any(isinstance(output, Ready) for output in outputs):
                 self._learned(self._choices.models())
+                if self._launch is not None:
+                    outputs += self._begin(self._launch, stamp)
             return outputs
         error = message.get("error")
         if error is not None:

@@ -42,6 +42,9 @@ class SessionContract:
         """Return a prompt that makes the agent say ``hello``, ask, or wait."""
         raise NotImplementedError
 
+    async def written(self, session_id: str) -> None:
+        """What was said can be taken up by another process: some write it a little later."""
+
     async def between_processes(self) -> None:
         """What must have come about before another process takes up a session."""
 
@@ -142,6 +145,7 @@ class SessionContract:
         await session.run(self.launch("hello"), sink)
         await sink.ended()
         first = session.process_id
+        await self.written(sink.session_id)
         os.kill(first, signal.SIGTERM)
         await self.eventually(lambda: session.process_id is None, "the end of the process")
         await self.between_processes()

@@ -54,3 +54,10 @@ class GeminiSession(SessionContract, GeminiRuntimeCase):
 class ClaudeCodeAcpSession(SessionContract, ClaudeCodeAcpRuntimeCase):
     agent_id, model = "claude-code-acp", "default"
     prompt_for = contract.ClaudeSession.prompt_for
+
+    async def written(self, session_id: str) -> None:
+        def holds() -> bool:
+            files = (self.project / "home/projects").glob(f"*/{session_id}.jsonl")
+            return any('"assistant"' in file.read_text() for file in files)
+
+        await self.eventually(holds, "the session's file")

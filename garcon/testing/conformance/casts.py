@@ -23,9 +23,10 @@ from garcon.testing.codex_cli import CODEX
 
 @frozen
 class Run:
-    """A command that the agent is to run."""
+    """A command that the agent is to run; `openly`: in a mode in which it does not ask."""
 
     command: str
+    openly: bool = False
 
 
 @frozen
@@ -60,7 +61,10 @@ class Cast:
     question_mode: PermissionMode = "default"
     steers: bool = False
     open_mode: PermissionMode = "bypassPermissions"
-    """One of its own in which it does not ask before it makes a file."""
+    """One of its own in which it does not ask before it makes a file in `open_place`."""
+    open_place: str = ""
+    open_call: Callable[[str], Mapping[str, Any]] | None = None
+    """The call of its shell then, where it is another one."""
     before_reload: Callable[[Path], None] = lambda _home: None
     """What must have come about before another process takes up a session."""
     not_offered: Mapping[str, str] = Factory(dict)
@@ -80,8 +84,9 @@ class Cast:
             return step
         if isinstance(step, Hold):
             return {"hold": step.gate}
-        assert self.call is not None
-        return dict(self.call(step.command))
+        call = self.open_call if step.openly and self.open_call is not None else self.call
+        assert call is not None
+        return dict(call(step.command))
 
 
 def program_of(plan: Plan, *, asks: bool) -> str:
@@ -120,6 +125,10 @@ def _bash(command: str) -> dict[str, Any]:
 def _escalated(command: str) -> dict[str, Any]:
     why = {"sandbox_permissions": "require_escalated", "justification": "it has to be so"}
     return {"tool": "exec_command", "args": {"cmd": command, "yield_time_ms": 60_000, **why}}
+
+
+def _plain(command: str) -> dict[str, Any]:
+    return {"tool": "exec_command", "args": {"cmd": command, "yield_time_ms": 60_000}}
 
 
 def _renamed(home: Path) -> None:
@@ -210,6 +219,9 @@ CASTS = (
             "args": {"questions": [{"id": "colour", **_QUESTION}]},
         },
         question_mode="plan",
+        # Outside of what its sandbox lets it write to; in that mode it may not ask to leave it.
+        open_place="../",
+        open_call=_plain,
         steers=True,
     ),
     Cast(

@@ -193,10 +193,10 @@ def fork(stage: Stage) -> None:
 
 def mode_change(stage: Stage) -> None:
     """A later turn runs without asking what the first one would have asked for."""
-    name = _fresh_name()
+    name = stage.cast.open_place + _fresh_name()
     chat, turn = stage.start(stage.prompt([["one"]]), *DEFAULT)
     _ended(stage.wait(chat, turn), "one")
-    prompt = stage.prompt([[Run(f"touch {name}")], ["two"]])
+    prompt = stage.prompt([[Run(f"touch {name}", openly=True)], ["two"]])
     _ended(stage.resume(chat, prompt, "--permissions", stage.cast.open_mode), "two")
     expect((stage.project / name).exists(), "the command did not run")
 

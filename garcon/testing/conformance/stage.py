@@ -38,6 +38,7 @@ class Stage:
     service: Service = field(init=False)
     models: Service = field(init=False)
     _controller: Service = field(init=False)
+    _executor_id: str = ""
     _url: str = ""
     _program: str = ""
     _chosen: tuple[str, ...] = ()
@@ -54,12 +55,11 @@ class Stage:
             return
         self._controller = self.fleet.controller()
         options = ("--label", "workshop", "--direction", "executor-connects", "--no-tls", "true")
-        executor_id = self.fleet.executor(self._controller, *options)
-        shown = self.fleet.garcon(self._controller, "executor", "connection", executor_id)
+        self._executor_id = self.fleet.executor(self._controller, *options)
+        shown = self.fleet.garcon(self._controller, "executor", "connection", self._executor_id)
         self._url = shown.out.strip()
         self._begin_worker()
-        self.fleet.await_executor(self._controller, executor_id)
-        self._add_provider(executor_id)
+        self._add_provider(self._executor_id)
 
     def _add_provider(self, executor_id: str) -> None:
         if self.cast.endpoint is None:
@@ -95,6 +95,7 @@ class Stage:
 
     def _begin_worker(self) -> None:
         self.service = self.fleet.worker("--no-tls", url=self._url, environment=self._variables())
+        self.fleet.await_executor(self._controller, self._executor_id, 60)
 
     def _variables(self) -> dict[str, str]:
         return self.cast.environment(self._program, self.home, self.models.port)

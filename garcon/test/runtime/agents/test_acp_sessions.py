@@ -112,6 +112,29 @@ class Opening(AcpCase):
         self.conversation = AcpConversation("/p", None, AcpWays(), fork_from)
         self.taken.take(self.conversation.open())
 
+    def test_turn_that_waits_for_the_session(self) -> None:
+        """It begins with the session, and can be stopped before."""
+        self.begin_opening()
+        self.prompt("stopped", agent_session_id=None)
+        self.assertEqual(self.methods(), ["initialize"])
+        self.taken.take(self.conversation.interrupt(self.taken.stamp()))
+        self.assertEqual(self.taken.story(), ["interrupted"])
+        self.prompt("waits", agent_session_id=None)
+        self.answer({})
+        self.assertEqual(self.methods(), ["initialize", "session/new"])
+        self.answer({"sessionId": "s"})
+        self.assertEqual(self.methods(), ["initialize", "session/new", PROMPT])
+        self.assertEqual(self.taken.sent[-1]["params"]["prompt"][0]["text"], "waits")
+        self.answer({"stopReason": "end_turn"})
+        self.assertEqual(self.taken.story(), ["session s", "finished"])
+
+    def test_turn_of_a_session_that_never_opens(self) -> None:
+        """Ends with the process."""
+        self.begin_opening()
+        self.prompt(agent_session_id=None)
+        self.taken.take(self.conversation.ended("gone", self.taken.stamp()))
+        self.assertEqual(self.taken.story(), ["failed: gone"])
+
     def test_version(self) -> None:
         """What the agent calls its release."""
         self.begin_opening()
