@@ -48,10 +48,20 @@ class Cells(SynchronousTestCase):
 
     def test_table(self) -> None:
         """Scenarios down, agents across."""
-        found = {"a, local": {"one": ("pass", ""), "two": ("FAIL", "x")}, "b": {}}
+        good, bad = ("pass", ""), ("FAIL", "x")
+        found = {
+            ("a", "local"): {"one": good, "two": bad},
+            ("a", "worker"): {"one": good, "two": good},
+            ("b", "local"): {"one": bad, "two": good},
+        }
         self.assertEqual(
             conformance.table(found, ["one", "two"]).splitlines(),
-            ["scenario  a, local  b", "--------  --------  -", "one       pass", "two       FAIL"],
+            [
+                "scenario  a            b",
+                "--------  -----------  ----",
+                "one       pass         FAIL",
+                "two       FAIL / pass  pass",
+            ],
         )
 
 

@@ -1,6 +1,7 @@
 """The table: every agent in every scenario, on Local and on a worker.
 
-    python -m garcon.testing.conformance [--agent ID]... [--scenario NAME]... [--place PLACE]
+    python -m garcon.testing.conformance [--agent ID]... [--scenario NAME]... [--place PLACE]...
+        [--jobs N]
 
 Ends with 1 where a cell says fail, or where an agent cannot be installed.
 """
@@ -11,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from garcon.testing.conformance.casts import CASTS, Cast
 from garcon.testing.conformance.scenarios import SCENARIOS
@@ -54,10 +56,18 @@ def column(cast: Cast, place: Place, names: Sequence[str]) -> dict[str, tuple[st
     return cells
 
 
-def table(found: dict[str, dict[str, tuple[str, str]]], names: Sequence[str]) -> str:
-    """Return the table as text: scenarios down, agents across."""
-    heads = ["scenario", *found]
-    lines = [[name, *(cells.get(name, ("", ""))[0] for cells in found.values())] for name in names]
+def table(found: dict[tuple[str, str], dict[str, tuple[str, str]]], names: Sequence[str]) -> str:
+    """Return the table as text: scenarios down, agents across.  One word is of all places; where
+    they differ, each has its own, in the order in which they were played.
+    """
+    agents = list(dict.fromkeys(agent_id for agent_id, _ in found))
+
+    def words(agent_id: str, name: str) -> str:
+        said = [cells[name][0] for (one, _), cells in found.items() if one == agent_id]
+        return said[0] if len(set(said)) == 1 else " / ".join(said)
+
+    heads = ["scenario", *agents]
+    lines = [[name, *(words(agent_id, name) for agent_id in agents)] for name in names]
     widths = [max(len(line[at]) for line in [heads, *lines]) for at in range(len(heads))]
     texts = [
         "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
@@ -73,12 +83,13 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--agent", action="append", choices=casts)
     parser.add_argument("--scenario", action="append", choices=SCENARIOS)
     parser.add_argument("--place", action="append", choices=PLACES)
+    parser.add_argument("--jobs", type=int, default=1, help="how many columns at once")
     given = parser.parse_args(argv)
     names = [name for name in SCENARIOS if name in (given.scenario or SCENARIOS)]
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    for agent_id in given.agent or casts:
-        for place in given.place or PLACES:
-            found[f"{agent_id}, {place}"] = column(casts[agent_id], place, names)
+    wanted = [(agent, place) for agent in given.agent or casts for place in given.place or PLACES]
+    with ThreadPoolExecutor(given.jobs) as pool:
+        columns = pool.map(lambda one: column(casts[one[0]], one[1], names), wanted)
+        found = dict(zip(wanted, columns, strict=True))
     print(table(found, names))
     cells = [word for column_cells in found.values() for word, _ in column_cells.values()]
     print(", ".join(f"{cells.count(word)} {word}" for word in (PASS, NOT_OFFERED, FAIL)))

@@ -14,6 +14,7 @@ from garcon.contract.catalogs import AgentEntry, Protocol
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.runtime.agents.acp import AcpAgent
 from garcon.runtime.agents.acp_shipped import SHIPPED
+from garcon.runtime.agents.anthropic_variables import ANTHROPIC, NO_KEY
 from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
 
@@ -117,3 +118,23 @@ class OpencodesEndpoint(SynchronousTestCase):
         for base in ("http://host", "http://host/v1", "http://host/v1/"):
             provider = self.provider(protocol="anthropic-messages", base_url=base)
             self.assertEqual(provider["options"]["baseURL"], "http://host/v1")
+
+
+class AnthropicsEndpoint(SynchronousTestCase):
+    """Of Claude Code, by itself and by the adapter."""
+
+    def filled(self, **changes: Any) -> dict[str, str]:
+        return ANTHROPIC.filled(an_endpoint(protocol="anthropic-messages", **changes), "m")
+
+    def test_variables(self) -> None:
+        """The address without its version, the headers one a line, and one model for all."""
+        variables = self.filled(headers={"X-Team": "t", "X-Other": "o"})
+        self.assertEqual(variables["ANTHROPIC_BASE_URL"], "http://host")
+        self.assertEqual(variables["ANTHROPIC_CUSTOM_HEADERS"], "X-Team: t\nX-Other: o")
+        self.assertEqual(variables["ANTHROPIC_DEFAULT_OPUS_MODEL"], "m")
+
+    def test_an_account_of_the_user_is_not_used(self) -> None:
+        """Also where the endpoint has no key."""
+        variables = self.filled(api_key=None)
+        self.assertEqual(variables["ANTHROPIC_API_KEY"], NO_KEY)
+        self.assertEqual(variables["CLAUDE_CODE_OAUTH_TOKEN"], "")
