@@ -200,7 +200,13 @@ class Models(Resource):
         Resource.__init__(self)
 
     def render(self, request: Request) -> bytes | int:
-        """Route by path alone."""
+        """Route by path alone.  What a HEAD would be answered with is left out: Twisted warns of
+        it, with everything that this resource holds.
+        """
+        answer = self._routed(request)
+        return b"" if request.method == b"HEAD" and isinstance(answer, bytes) else answer
+
+    def _routed(self, request: Request) -> bytes | int:
         method = request.method.decode()
         path = request.path.decode()
         raw = request.content.read() if request.content else b""
