@@ -119,7 +119,9 @@ class UseTests(LocalCase):
     def test_keys_reach_the_shell(self) -> None:
         """Ctrl-C and Ctrl-Z are its own, not the command's."""
         window = self.attached(self.controller, "new")
-        self.enter(window, "trap 'echo caug''ht' INT; echo read''y; sleep 60", "ready")
+        # Whoever says so is interrupted itself: between two commands the shell would go on.
+        said = """sh -c 'echo read""y; exec sleep 60'"""
+        self.enter(window, f"trap 'echo caug''ht' INT; {said}", "ready")
         window.type("\x03")
         window.sees("caught")
         self.enter(window, "echo still h''ere", "still here")
