@@ -32,7 +32,8 @@ from garcon.runtime.agents.conversation import (
     Version,
 )
 from garcon.runtime.agents.history import preface
-from garcon.runtime.agents.pi_known import ASSISTANT, BLOCKS, DIALOGS, EVENTS, ROLES, SHOWN
+from garcon.runtime.agents.pi_dialogs import dialog
+from garcon.runtime.agents.pi_known import ASSISTANT, BLOCKS, EVENTS, ROLES
 from garcon.runtime.agents.pi_permissions import Permissions
 from garcon.runtime.agents.pi_settings import Settings
 from garcon.runtime.agents.pi_usage import Spent
@@ -40,7 +41,6 @@ from garcon.runtime.agents.pi_wire import (
     GATE,
     Message,
     an_object,
-    cancelled,
     command,
     confirmed,
     objects,
@@ -257,14 +257,7 @@ class PiConversation:
             self._has_gate = True
             version = text_of(message.get("statusText"))
             return [*([Version(version)] if version else []), *self._opened()]
-        if not isinstance(method, str) or method not in DIALOGS | SHOWN | {"notify"}:
-            return [cancelled(request_id), Unknown(f"extension_ui_request.{method}", message)]
-        outputs: list[Output] = []
-        told = text_of(message.get("message")) or text_of(message.get("title"))
-        if turn is not None and method not in SHOWN and told:
-            text = told if method == "notify" else f"An extension of Pi asked in vain: {told}"
-            outputs.append(_row(TranscriptNotice(timestamp=stamp.now, content=text)))
-        return [*outputs, cancelled(request_id)] if method in DIALOGS else outputs
+        return dialog(message, stamp, in_turn=turn is not None)
 
     # -- responses
 
