@@ -9,10 +9,10 @@ from typing import Any
 
 from attrs import define
 from msgspec import UNSET
-from twisted.internet.defer import CancelledError, Deferred, TimeoutError
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
+from garcon.contract.agents import DISCOVERY_FAILED
 from garcon.contract.catalogs import Model
 from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters
@@ -53,42 +53,42 @@ class ModelList:
 
     _reactor: Any
     _environment: Mapping[str, str]
-    _kept: tuple[Model, ...] = ()
+    _kept: tuple[Model, ...] | str = ()
+    """Or why there are none."""
     _of: object = None
     _until: float = 0.0
     _asking: Waiters[None] | None = None
-    _log = Logger()
 
     async def models(self, command: Sequence[str]) -> tuple[Model, ...]:
-        """Return the models; none where Pi does not tell.  Cancelling ends the question, for
-        everybody.
+        """Return the models.  Raises `GarconError` where Pi does not tell, with its reason.
+        Cancelling ends the question; whoever waits for it asks again.
         """
         clock: IReactorTime = self._reactor
         of = tuple(command)
-        if self._of == of and clock.seconds() < self._until:
-            return self._kept
-        if self._asking is not None:
+        while self._asking is not None:
             await self._asking.wait()
-            return self._kept
-        self._asking = Waiters()
-        try:
-            told = await self._ask(command)
-            self._kept, self._of = told or (), of
-            self._until = clock.seconds() + (KEPT if told else FAILED_KEPT)
-        finally:
-            asking, self._asking = self._asking, None
-            asking.fire(None)
+        if self._of != of or clock.seconds() >= self._until:
+            self._asking = Waiters()
+            try:
+                self._kept = await self._ask(command)
+                self._of = of
+                is_good = not isinstance(self._kept, str)
+                self._until = clock.seconds() + (KEPT if is_good else FAILED_KEPT)
+            finally:
+                asking, self._asking = self._asking, None
+                asking.fire(None)
+        if isinstance(self._kept, str):
+            raise GarconError(DISCOVERY_FAILED, self._kept, status=503, retryable=True)
         return self._kept
 
-    async def _ask(self, command: Sequence[str]) -> tuple[Model, ...] | None:
+    async def _ask(self, command: Sequence[str]) -> tuple[Model, ...] | str:
         question = _Question(self._reactor)
         try:
             return await question.ask(command, self._environment)
-        except CancelledError:
-            raise
-        except (TimeoutError, GarconError) as error:
-            self._log.warn("Pi does not tell its models: {why}", why=str(error) or "no answer")
-            return None
+        except TimeoutError:
+            return f"Pi did not tell its models within {ANSWER_TIME:g} seconds."
+        except GarconError as error:
+            return f"Pi does not tell its models: {error.text}"
         finally:
             await question.close()
 

@@ -39,6 +39,7 @@ class Stage:
     models: Service = field(init=False)
     _controller: Service = field(init=False)
     _url: str = ""
+    _executor_id: str = ""
     _program: str = ""
     _chosen: tuple[str, ...] = ()
 
@@ -58,6 +59,7 @@ class Stage:
         shown = self.fleet.garcon(self._controller, "executor", "connection", executor_id)
         self._url = shown.out.strip()
         self._begin_worker()
+        self._executor_id = executor_id
         self.fleet.await_executor(self._controller, executor_id)
         self._add_provider(executor_id)
 
@@ -92,6 +94,7 @@ class Stage:
             )
         else:
             self._begin_worker()
+            self.fleet.await_executor(self._controller, self._executor_id)
 
     def _begin_worker(self) -> None:
         self.service = self.fleet.worker("--no-tls", url=self._url, environment=self._variables())

@@ -8,6 +8,8 @@ from typing import Any
 
 from msgspec import structs
 from twisted.internet import reactor
+from twisted.internet.defer import CancelledError
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from garcon.contract.providers import Capabilities, ResolvedEndpoint
@@ -28,6 +30,8 @@ ENDPOINT = ResolvedEndpoint(
 
 
 class Found(TestCase):
+    timeout = 60
+
     def setUp(self) -> None:
         self.root = Path(self.mktemp()).absolute()
         (self.root / "bin").mkdir(parents=True)
@@ -52,12 +56,38 @@ class Found(TestCase):
         self.assertIsNone(self.command(GARCON_PI_BINARY="none"))
         self.assertIsNone(await PiAgent(reactor, {"PATH": "/nowhere"}).entry())
 
-    async def test_one_that_does_not_run_has_no_models(self) -> None:
-        """It is shown all the same: what it lacks is said where it is started."""
-        entry = await PiAgent(reactor, self.path).entry()
+    async def test_one_that_does_not_run(self) -> None:
+        """What it says is the reason, such as that its Node is too old."""
+        self.program.write_text("#!/bin/sh\necho too old >&2\nexit 1\n")
+        agent = PiAgent(reactor, self.path)
+        for _ in range(2):
+            with self.assertRaises(GarconError) as caught:
+                await agent.entry()
+            self.assertIn("too old", caught.exception.text)
+
+    async def test_a_question_that_is_given_up(self) -> None:
+        """Whoever else waited asks again, and is told."""
+        asked = self.root / "asked"
+        state, models = (
+            json.dumps({"type": "response", "id": name, "data": data})
+            for name, data in (
+                ("state", {}),
+                ("models", {"models": [{"provider": "a", "id": "m"}]}),
+            )
+        )
+        self.program.write_text(
+            f"#!/bin/sh\n[ -e {asked} ] || {{ : > {asked}; exec cat > /dev/null; }}\n"
+            f"echo '{state}'\necho '{models}'\nexec cat > /dev/null\n"
+        )
+        agent = PiAgent(reactor, {"PATH": f"{self.root}/bin:/usr/bin:/bin"})
+        first, second = agent.entry(), agent.entry()
+        while not asked.exists():
+            await deferLater(reactor, 0.01)
+        first.cancel()
+        await self.assertFailure(first, CancelledError)
+        entry = await second
         assert entry is not None
-        self.assertEqual((entry.models, entry.default_model), ([], ""))
-        self.assertFalse(entry.accepts_api_provider_endpoints)
+        self.assertEqual(entry.default_model, "a/m")
 
     async def invoked(self, resume: str | None = None, **changes: Any) -> Any:
         """How a launch is started."""
