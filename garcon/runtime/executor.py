@@ -55,6 +55,7 @@ from garcon.runtime.agents.acp_shipped import SHIPPED
 from garcon.runtime.agents.claude import ClaudeAgent
 from garcon.runtime.agents.codex import CodexAgent
 from garcon.runtime.agents.direct import direct_agents
+from garcon.runtime.agents.pi import PiAgent
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
@@ -528,6 +529,7 @@ def agents_for(
     agents: list[IAgent] = [
         ClaudeAgent(reactor, environment, credentials),
         CodexAgent(reactor, environment, credentials),
+        PiAgent(reactor, environment, credentials),
     ]
     if credentials is not None and endpoints is not None:
         agents += direct_agents(reactor, credentials, endpoints)

@@ -105,6 +105,8 @@ class WheelTests(SynchronousTestCase):
         self.assertTrue((site / "twisted" / "plugins" / f"{PLUGIN}.py").is_file())
         self.assertFalse((site / "twisted" / "__init__.py").exists())
         self.assertFalse((site / "twisted" / "plugins" / "__init__.py").exists())
+        # What Pi asks for permission with.
+        self.assertTrue((site / "garcon" / "runtime" / "agents" / "pi_gate.mjs").is_file())
         where = _run(python, "-c", "import garcon; print(garcon.__file__)", cwd=self.folder)
         self.assertTrue(where.startswith(str(site)), where)
 

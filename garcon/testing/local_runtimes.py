@@ -17,7 +17,7 @@ from garcon.contract.runs import Launch
 from garcon.errors import GarconError
 from garcon.runtime.executor import LocalRuntime, agents_for
 from garcon.runtime.interfaces import ICredentials
-from garcon.testing import acp_agents, claude_code, codex_cli
+from garcon.testing import acp_agents, claude_code, codex_cli, pi_coding_agent
 from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, OPENCODE
 from garcon.testing.agent_runs import RecordingSink, a_launch
 from garcon.testing.claude_code import CLAUDE_CODE
@@ -29,6 +29,7 @@ from garcon.testing.models.openai_responses import Responses
 from garcon.testing.models.script import Script
 from garcon.testing.models.server import Wire, port_of, serve
 from garcon.testing.npm_agents import NotInstalled, NpmAgent
+from garcon.testing.pi_coding_agent import PI
 
 
 class RuntimeCase(TestCase):
@@ -176,6 +177,19 @@ class CodexRuntimeCase(NpmRuntimeCase):
 
     def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
         return {**codex_cli.scripted_environment(home, port), "GARCON_CODEX_CLI": program}
+
+
+class PiRuntimeCase(NpmRuntimeCase):
+    """With the real Pi."""
+
+    agent = PI
+    wire = ChatCompletions
+
+    def variables(self, program: str, home: Path, port: int) -> dict[str, str]:
+        return {
+            **pi_coding_agent.scripted_environment(home, port),
+            **pi_coding_agent.found_by(program),
+        }
 
 
 class OnPathCase(NpmRuntimeCase):

@@ -32,7 +32,8 @@ class NpmAgent:
     `folder` is its place in the cache, unless the variable names another; `programs` says where its
     programs may lie below ``node_modules``, the best first.  `hashes` are of the packages that may
     come with it, by their place there: what npm brings for one of them must have that hash.  One
-    that has no ``--version`` is not tried when it was installed.
+    that has no ``--version`` is not tried when it was installed.  `beside` names packages that are
+    installed with it.
     """
 
     title: str
@@ -43,6 +44,7 @@ class NpmAgent:
     programs: Callable[[Path], list[Path]]
     hashes: Mapping[str, str] = field(default_factory=dict)
     tells_version: bool = True
+    beside: tuple[str, ...] = ()
 
     def cache_directory(self, environment: Mapping[str, str] = os.environ) -> Path:
         """Return where it is kept: as the variable says, else in the user's cache directory."""
@@ -92,7 +94,7 @@ class NpmAgent:
         command += ["--fetch-retry-maxtimeout=2000"]
         try:
             done = subprocess.run(
-                [*command, f"{self.package}@{self.version}"],
+                [*command, f"{self.package}@{self.version}", *self.beside],
                 cwd=place,
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

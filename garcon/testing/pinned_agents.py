@@ -17,6 +17,7 @@ from garcon.testing.acp_example import EXAMPLE
 from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.codex_cli import CODEX
 from garcon.testing.npm_agents import NotInstalled
+from garcon.testing.pi_coding_agent import PI
 
 
 class Pinned(Protocol):
@@ -30,7 +31,7 @@ class Pinned(Protocol):
         """Return the program's path, after installing it where needed.  Raises `NotInstalled`."""
 
 
-AGENTS: tuple[Pinned, ...] = (CLAUDE_CODE, CODEX, OPENCODE, GEMINI, CLAUDE_CODE_ACP, EXAMPLE)
+AGENTS: tuple[Pinned, ...] = (CLAUDE_CODE, CODEX, PI, OPENCODE, GEMINI, CLAUDE_CODE_ACP, EXAMPLE)
 
 
 def missing(agents: Sequence[Pinned] = AGENTS) -> list[str]:

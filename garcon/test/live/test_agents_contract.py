@@ -1,4 +1,4 @@
-"""What `IAgentSession` promises, held against every agent that is built: one test, three agents."""
+"""What `IAgentSession` promises, held against every agent that is built: one test, four agents."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from garcon.testing.codex_cli import MODEL
 from garcon.testing.local_runtimes import (
     ClaudeRuntimeCase,
     CodexRuntimeCase,
+    PiRuntimeCase,
     RuntimeCase,
     runs,
 )
 from garcon.testing.models.script import Call, Hold, said
+from garcon.testing.pi_coding_agent import MODEL as PI_MODEL
 
 WAITS, ASKS = "waits", "asks"
 PATIENCE = 90.0
@@ -189,6 +191,21 @@ class CodexSession(SessionContract, CodexRuntimeCase):
             {
                 "hello": said("hello"),
                 ASKS: said(Call("exec_command", {**given, "justification": "why"})),
+                WAITS: said(Hold("never")),
+            }[what]
+        )
+        return what
+
+
+class PiSession(SessionContract, PiRuntimeCase):
+    agent_id, model = "pi", PI_MODEL
+
+    def prompt_for(self, what: str) -> str:
+        self.script.turns.clear()  # as above
+        self.script.push(
+            {
+                "hello": said("hello"),
+                ASKS: said(Call("bash", {"command": "touch made"})),
                 WAITS: said(Hold("never")),
             }[what]
         )

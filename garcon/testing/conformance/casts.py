@@ -15,10 +15,11 @@ from typing import Any
 from attrs import Factory, frozen
 
 from garcon.contract.catalogs import PermissionMode
-from garcon.testing import acp_agents, claude_code, codex_cli
+from garcon.testing import acp_agents, claude_code, codex_cli, pi_coding_agent
 from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, GEMINI_MODEL, OPENCODE
 from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.codex_cli import CODEX
+from garcon.testing.pi_coding_agent import PI
 
 
 @frozen
@@ -116,6 +117,13 @@ def _claude(program: str, home: Path, port: int) -> dict[str, str]:
 
 def _codex(program: str, home: Path, port: int) -> dict[str, str]:
     return {**codex_cli.scripted_environment(home, port), "GARCON_CODEX_CLI": program}
+
+
+def _pi(program: str, home: Path, port: int) -> dict[str, str]:
+    return {
+        **pi_coding_agent.scripted_environment(home, port),
+        **pi_coding_agent.found_by(program),
+    }
 
 
 def _bash(command: str) -> dict[str, Any]:
@@ -223,6 +231,16 @@ CASTS = (
         open_place="../",
         open_call=_plain,
         steers=True,
+    ),
+    Cast(
+        agent_id="pi",
+        model=pi_coding_agent.MODEL,
+        other_model=pi_coding_agent.OTHER_MODEL,
+        install=PI.install,
+        environment=_pi,
+        call=lambda command: {"tool": "bash", "args": {"command": command}},
+        steers=True,
+        not_offered={"question": "it has no questions"},
     ),
     Cast(
         agent_id="opencode",

@@ -1,0 +1,363 @@
+"""Pi's RPC mode as values: one process, one session, one prompt at a time.
+
+A turn is over when Pi has settled: until then it goes on by itself after retries, compactions and
+further input.  A stopped turn is over when Pi has answered the abort as well, and a command that
+nobody has answered yet is never followed by the next one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attrs import define, field
+
+from garcon.contract.messages import ToolResult, ToolUse, TranscriptNotice
+from garcon.contract.runs import (
+    Launch,
+    PermissionResponse,
+    RowProduced,
+    RunEnded,
+    RunFailure,
+    SessionStarted,
+)
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
+from garcon.runtime.agents import pi_rows
+from garcon.runtime.agents.conversation import (
+    Emit,
+    Output,
+    Ready,
+    Refused,
+    SteerSettled,
+    Unknown,
+    Version,
+)
+from garcon.runtime.agents.history import preface
+from garcon.runtime.agents.pi_dialogs import dialog
+from garcon.runtime.agents.pi_known import ASSISTANT, BLOCKS, EVENTS, ROLES
+from garcon.runtime.agents.pi_permissions import Permissions
+from garcon.runtime.agents.pi_settings import Settings
+from garcon.runtime.agents.pi_usage import Spent
+from garcon.runtime.agents.pi_wire import (
+    GATE,
+    Message,
+    an_object,
+    command,
+    confirmed,
+    objects,
+    picture,
+    text_of,
+    texts,
+)
+from garcon.runtime.agents.stamps import Stamp
+from garcon.runtime.agents.unknown import new_fields
+
+Outcome = Literal["finished", "failed", "interrupted"]
+
+
+@define(eq=False)
+class Turn:
+    """One turn, from its launch to its end."""
+
+    launch: Launch
+    steps: list[tuple[str, Message]]
+    """The commands that are still to be sent; the last one begins the work."""
+    sent: str = ""
+    """The id of the command whose response is waited for."""
+    runs: bool = False
+    """Pi has taken the prompt."""
+    settled: bool = False
+    stopping: bool = False
+    abort: str = ""
+    """The id of the abort that was sent and not answered."""
+    clearing: str = ""
+    failure: str = ""
+    aborted: bool = False
+    open_tools: dict[str, None] = field(factory=dict)
+    steers: dict[str, str] = field(factory=dict)
+    """Messages that Pi has not answered yet, by the ids of their commands."""
+
+
+@define(eq=False)
+class PiConversation:
+    """One process.  Owned by the shell that writes and reads its lines.  `is_fork`: it begins its
+    session as a fork of another one.
+    """
+
+    is_fork: bool = False
+    _ready: bool = False
+    _has_gate: bool = False
+    _state: Message | None = None
+    _session_id: str = ""
+    _told: str = ""
+    """The session that was told of last."""
+    _settings: Settings = field(factory=Settings)
+    _permissions: Permissions = field(factory=Permissions)
+    _spent: Spent = field(factory=Spent)
+    _turn: Turn | None = None
+    _commands: int = 0
+
+    def open(self) -> list[Output]:
+        return [command("garcon-state", "get_state")]
+
+    def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
+        steps = self._settings.changes(launch)
+        if launch.is_compaction:
+            about = {"customInstructions": launch.prompt} if launch.prompt.strip() else {}
+            steps.append(("compact", about))
+        else:
+            earlier = None if self.is_fork else preface(launch)
+            text = launch.prompt if earlier is None else f"{earlier}\n\n{launch.prompt}"
+            pictures = [one for i in launch.images if (one := picture(i)) is not None]
+            steps.append(
+                ("prompt", {"message": text, **({"images": pictures} if pictures else {})})
+            )
+        self._turn = turn = Turn(launch, steps)
+        return self._next(turn)
+
+    def interrupt(self, stamp: Stamp) -> list[Output]:
+        turn = self._turn
+        if turn is None or turn.stopping:
+            return []
+        turn.stopping = True
+        outputs = self._permissions.deny_all()
+        # A prompt that is not taken yet would begin behind an abort.
+        if turn.runs or (turn.launch.is_compaction and not turn.steps):
+            outputs += self._abort(turn)
+        return outputs
+
+    def _abort(self, turn: Turn) -> list[Output]:
+        # What is queued would go on after the abort.
+        turn.abort = self._fresh()
+        return [command(self._fresh(), "clear_queue"), command(turn.abort, "abort")]
+
+    def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
+        return self._permissions.decide(response)
+
+    def capture_steering(self) -> SteerCapture:
+        turn = self._turn
+        if turn is None or not turn.runs or turn.settled or turn.stopping:
+            return SteerCapture(outcome="turn-unavailable")
+        if turn.launch.is_compaction:
+            return SteerCapture(outcome="not-steerable")
+        return SteerCapture(outcome="captured", target=SteerTarget(run_id=turn.launch.run_id))
+
+    def steer(self, steer: Steer) -> list[Output]:
+        if self.capture_steering().outcome != "captured":
+            gone = Steered(outcome="turn-unavailable")
+            return [SteerSettled(steer.client_message_id, gone)]
+        assert self._turn is not None
+        command_id = self._fresh()
+        self._turn.steers[command_id] = steer.client_message_id
+        return [command(command_id, "steer", message=steer.content)]
+
+    def ended(self, text: str, stamp: Stamp) -> list[Output]:
+        turn = self._turn
+        if turn is None:
+            return []
+        self._permissions.deny_all()  # nobody is there to hear it
+        if turn.stopping:
+            return self._end(turn, "interrupted", stamp)
+        return self._end(turn, "failed", stamp, RunFailure(code="AGENT_EXITED", message=text))
+
+    # -- messages
+
+    def received(self, message: Message, stamp: Stamp) -> list[Output]:
+        kind = message.get("type")
+        if not isinstance(kind, str) or kind not in EVENTS:
+            return [Unknown(kind if isinstance(kind, str) else "message", message)]
+        return [*new_fields(kind, message, EVENTS[kind]), *self._known(kind, message, stamp)]
+
+    def _known(self, kind: str, message: Message, stamp: Stamp) -> list[Output]:
+        if kind == "response":
+            return self._answered(message, stamp)
+        if kind == "extension_ui_request":
+            return self._asked(message, stamp)
+        turn = self._turn
+        if turn is None:
+            return []
+        match kind:
+            case "message_end":
+                return self._said(turn, an_object(message.get("message")), stamp)
+            case "tool_execution_end":
+                return self._tool_ended(turn, message, stamp)
+            case "auto_retry_start":
+                return [_row(pi_rows.retrying(message, stamp.now))]
+            case "compaction_end":
+                return self._compacted(turn, message, stamp)
+            case "extension_error":
+                text = f"An extension of Pi failed: {text_of(message.get('error'))}"
+                return [_row(TranscriptNotice(timestamp=stamp.now, content=text))]
+            case "agent_settled" if turn.runs or turn.sent:
+                turn.runs = turn.settled = True
+                turn.aborted = message.get("aborted") is True
+                if turn.steers and not turn.clearing:
+                    # It comes too late, and would stay for the next turn.
+                    turn.clearing = self._fresh()
+                    return [command(turn.clearing, "clear_queue")]
+                return self._maybe_over(turn, stamp)
+        return []
+
+    def _said(self, turn: Turn, said: Message, stamp: Stamp) -> list[Output]:
+        role = said.get("role")
+        if role != "assistant":
+            known = isinstance(role, str) and role in ROLES
+            return [] if known else [Unknown("message_end.role", said)]
+        outputs = new_fields("assistant", said, ASSISTANT)
+        outputs += [
+            Unknown(f"content.{block.get('type')}", block)
+            for block in objects(said.get("content"))
+            if not isinstance(block.get("type"), str) or block["type"] not in BLOCKS
+        ]
+        outputs += self._named(turn)
+        self._spent.take(an_object(said.get("usage")))
+        failed = said.get("stopReason") == "error"
+        why = text_of(said.get("errorMessage")) or "the model failed and did not say why"
+        turn.failure = why if failed else ""
+        for row in pi_rows.said(said, stamp.now):
+            if isinstance(row, ToolUse):
+                turn.open_tools[row.tool_id] = None
+            outputs.append(_row(row))
+        if said.get("stopReason") == "length":
+            text = "The answer ends here: the model may not say more at once."
+            outputs.append(_row(TranscriptNotice(timestamp=stamp.now, content=text)))
+        return outputs
+
+    def _named(self, turn: Turn) -> list[Output]:
+        """Tell the session's name, once: it is kept from the model's first answer on."""
+        name = self._session_id
+        if not name or name in (turn.launch.agent_session_id, self._told):
+            return []
+        self._told, is_fork, self.is_fork = name, self.is_fork, False
+        return [Emit(SessionStarted(agent_session_id=name, is_fork=is_fork))]
+
+    def _tool_ended(self, turn: Turn, message: Message, stamp: Stamp) -> list[Output]:
+        tool_id = text_of(message.get("toolCallId"))
+        if tool_id not in turn.open_tools:
+            return []  # a call within another one's, which shows what came of it
+        del turn.open_tools[tool_id]
+        text = texts(an_object(message.get("result")).get("content"))
+        return [_result(tool_id, text, message.get("isError") is True, stamp)]
+
+    def _compacted(self, turn: Turn, message: Message, stamp: Stamp) -> list[Output]:
+        if isinstance(message.get("result"), dict):
+            self._spent.take(an_object(message["result"].get("usage")))
+            return [_row(pi_rows.compaction(message, stamp.now))]
+        if turn.launch.is_compaction or turn.stopping:
+            return []  # its response says the same
+        text = text_of(message.get("errorMessage")) or "The compaction was stopped."
+        return [_row(TranscriptNotice(timestamp=stamp.now, content=text))]
+
+    def _asked(self, message: Message, stamp: Stamp) -> list[Output]:
+        request_id, method, turn = message.get("id"), message.get("method"), self._turn
+        if method == "confirm" and message.get("title") == GATE:
+            if turn is None or turn.stopping:
+                return [confirmed(request_id, False)]
+            return self._permissions.ask(message, turn.launch, stamp)
+        if method == "setStatus" and message.get("statusKey") == GATE:
+            self._has_gate = True
+            version = text_of(message.get("statusText"))
+            return [*([Version(version)] if version else []), *self._opened()]
+        return dialog(message, stamp, in_turn=turn is not None)
+
+    # -- responses
+
+    def _answered(self, message: Message, stamp: Stamp) -> list[Output]:
+        command_id, turn = text_of(message.get("id")), self._turn
+        is_good = message.get("success") is True
+        why = text_of(message.get("error")) or "it refused a command"
+        if command_id == "garcon-state":
+            if not is_good:
+                return [Refused(f"Pi does not open its session: {why}")]
+            if self._state is None:
+                self._state = an_object(message.get("data"))
+                self._session_id = text_of(self._state.get("sessionId"))
+                self._settings.read(self._state)
+                self._window(self._state.get("model"))
+            return self._opened()
+        if turn is None or not command_id:
+            return [] if command_id.startswith("garcon-") else [Unknown("response", message)]
+        if command_id in turn.steers:
+            message_id = turn.steers.pop(command_id)
+            if not is_good:
+                return [SteerSettled(message_id, Steered(outcome="rejected", text=why))]
+            outcome: Any = "not-delivered" if turn.settled else "delivered"
+            return [SteerSettled(message_id, Steered(outcome=outcome))]
+        if command_id == turn.abort:
+            turn.abort = ""
+            return self._maybe_over(turn, stamp)
+        if command_id == turn.clearing:
+            turn.clearing = ""
+            return self._maybe_over(turn, stamp)
+        if command_id != turn.sent:
+            return []
+        turn.sent = ""
+        if not is_good and not turn.stopping:
+            self._settings.forget()
+            failure = RunFailure(code="AGENT_FAILED", message=why)
+            return self._end(turn, "failed", stamp, failure)
+        data = an_object(message.get("data"))
+        if message.get("command") == "set_model":
+            self._window(data)
+        if turn.steps:
+            return self._end(turn, "interrupted", stamp) if turn.stopping else self._next(turn)
+        if turn.launch.is_compaction or data.get("disposition") == "handled" or not is_good:
+            turn.settled = True
+            return self._maybe_over(turn, stamp)
+        turn.runs = True
+        if turn.settled or turn.stopping:
+            return self._abort(turn) if turn.stopping else self._maybe_over(turn, stamp)
+        return []
+
+    def _window(self, model: object) -> None:
+        window = an_object(model).get("contextWindow")
+        is_window = isinstance(window, int) and 0 < window < 2**53
+        self._spent.window = window if is_window else self._spent.window
+
+    def _opened(self) -> list[Output]:
+        if self._ready or not self._has_gate or self._state is None:
+            return []
+        self._ready = True
+        return [Ready(adapts=True)]
+
+    # -- the turn's steps and its end
+
+    def _next(self, turn: Turn) -> list[Output]:
+        kind, members = turn.steps.pop(0)
+        turn.sent = self._fresh()
+        return [command(turn.sent, kind, **members)]
+
+    def _maybe_over(self, turn: Turn, stamp: Stamp) -> list[Output]:
+        if not turn.settled or turn.sent or turn.abort or turn.clearing:
+            return []
+        if turn.stopping or turn.aborted:
+            return self._end(turn, "interrupted", stamp)
+        if turn.failure:
+            failure = RunFailure(code="AGENT_FAILED", message=turn.failure)
+            return self._end(turn, "failed", stamp, failure)
+        return self._end(turn, "finished", stamp)
+
+    def _end(
+        self, turn: Turn, outcome: Outcome, stamp: Stamp, error: RunFailure | None = None
+    ) -> list[Output]:
+        outputs = self._permissions.deny_all()
+        outputs += [
+            _result(tool_id, "The call did not end.", True, stamp) for tool_id in turn.open_tools
+        ]
+        self._turn = None
+        end = RunEnded(outcome=outcome, error=error, usage=self._spent.taken())
+        return [*outputs, Emit(end)]
+
+    def _fresh(self) -> str:
+        self._commands += 1
+        return f"garcon-{self._commands}"
+
+
+def _row(message: Any) -> Output:
+    return Emit(RowProduced(message=message))
+
+
+def _result(tool_id: str, text: str, is_error: bool, stamp: Stamp) -> Output:
+    content = {"text": text}
+    return _row(
+        ToolResult(timestamp=stamp.now, tool_id=tool_id, content=content, is_error=is_error)
+    )

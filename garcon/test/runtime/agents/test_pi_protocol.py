@@ -1,0 +1,351 @@
+"""Pi's RPC mode: a recorded talk, what is decided of calls, and whatever else it may say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import define, field
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.contract.catalogs import PERMISSION_MODES
+from garcon.contract.runs import PermissionRequested, RunEnded, Usage
+from garcon.contract.steering import Steer, Steered, SteerTarget
+from garcon.runtime.agents.conversation import (
+    Output,
+    Ready,
+    Refused,
+    SteerSettled,
+    Unknown,
+    Version,
+)
+from garcon.runtime.agents.pi_endpoint import literal
+from garcon.runtime.agents.pi_permissions import Call, verdict
+from garcon.runtime.agents.pi_protocol import PiConversation
+from garcon.runtime.agents.pi_usage import Spent
+from garcon.runtime.agents.stamps import Stamp
+from garcon.test.runtime.agents.hostile import attack
+from garcon.test.runtime.agents.replay import NOW, Taken, recorded
+from garcon.testing.agent_runs import a_launch, a_response
+
+RECORDING = "pi-turns.jsonl"
+SESSION = "11111111-1111-4111-8111-111111111111"
+INPUTS = 6_000
+GATE = {
+    "type": "extension_ui_request",
+    "id": "u",
+    "method": "setStatus",
+    "statusKey": "garcon",
+    "statusText": "1.6.0",
+}
+STATE = {
+    "id": "garcon-state",
+    "type": "response",
+    "command": "get_state",
+    "success": True,
+    "data": {
+        "sessionId": SESSION,
+        "model": {"provider": "p", "id": "m", "contextWindow": 9},
+        "thinkingLevel": "low",
+    },
+}
+BAD = '{"message":"bad thing","type":"api_error","code":"api_error"}'
+BROKEN = '{"message":"broken","type":"api_error","code":"api_error"}'
+STORIES = {
+    "hello": [f"session {SESSION}", "Thinking: Hm.", "AssistantMessage: Hello there", "finished"],
+    "run it": [
+        "BashToolUse: touch one",
+        "asked: BashToolUse",
+        "result: (no output)",
+        "AssistantMessage: done",
+        "finished",
+    ],
+    "not that": [
+        "BashToolUse: touch two",
+        "ReadToolUse: ",
+        "asked: BashToolUse",
+        "result error: This was not allowed.",
+        "result error: ENOENT: no such file or directory, access '/srv/project/nope.txt'",
+        "AssistantMessage: as you like",
+        "finished",
+    ],
+    "edit": [
+        "WriteToolUse: one\n",
+        "result: Successfully wrote to a.txt",
+        "EditToolUse: ",
+        "result: Successfully replaced 1 block(s) in a.txt.",
+        "AssistantMessage: edited",
+        "finished",
+    ],
+    "stop in text": ["AssistantMessage: part", "interrupted"],
+    "stop in a tool": [
+        "BashToolUse: sleep 300",
+        "PermissionAutoResolved",
+        "result error: Command aborted",
+        "interrupted",
+    ],
+    "steered": ["AssistantMessage: part rest", "AssistantMessage: after more", "finished"],
+    "bad": [f"failed: 400: {BAD}"],
+    "retried": [
+        f"TranscriptNotice: The model could not be reached (500: {BROKEN}); trying again"
+        " (attempt 1 of 2).",
+        "AssistantMessage: fine",
+        "finished",
+    ],
+    "no such model": ["failed: Model not found: scripted/none"],
+    "be short": ["Compaction: ", "finished"],
+    "": ["failed: Already compacted"],
+    "/mcp": [
+        "TranscriptNotice: No MCP servers configured. Add them to"
+        " /home/user/.pi/agent/mcp.json or .pi/mcp.json.",
+        "finished",
+    ],
+}
+
+
+@define(eq=False)
+class Player:
+    """Plays the recording: what is wanted of a conversation, and what it hears."""
+
+    conversation: PiConversation = field(factory=PiConversation)
+    taken: Taken = field(factory=Taken)
+    said: list[dict[str, Any]] = field(factory=list)
+    stories: dict[str, list[str]] = field(factory=dict)
+    _title: str | None = None
+
+    def play(self) -> None:
+        """Play all of it."""
+        for direction, message in recorded(RECORDING):
+            if direction == "in":
+                self.said.append(message)
+            elif direction == "out":
+                self.taken.take(self.conversation.received(message, self.taken.stamp()))
+            else:
+                self._do(**message)
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._title is None or not any(isinstance(e, RunEnded) for e in self.taken.events):
+            return
+        self.stories[self._title] = self.taken.story()
+
+    def _do(self, what: str, **given: Any) -> None:
+        conversation, stamp = self.conversation, self.taken.stamp()
+        outputs: list[Output] | None = None
+        match what:
+            case "open":
+                outputs = conversation.open()
+            case "prompt":
+                self._title = given.pop("text")
+                usual = {"agent_id": "pi", "run_id": "run", "project_path": "/srv/project"}
+                launch = a_launch(self._title, **(usual | {"model": "scripted/m1"} | given))
+                outputs = conversation.prompt(launch, stamp)
+            case "interrupt":
+                outputs = conversation.interrupt(stamp)
+            case "decide":
+                answer = a_response("run", self.taken.asked, **given)
+                outputs = conversation.decide(answer, stamp)
+            case "steer":
+                outputs = conversation.steer(a_steer(given["text"]))
+        self.taken.take(outputs)
+
+
+def a_steer(text: str) -> Steer:
+    """Return further input for the turn."""
+    return Steer(target=SteerTarget(run_id="run"), client_message_id="cm-1", content=text)
+
+
+def an_opened_one() -> PiConversation:
+    """Return a conversation that turns can begin in."""
+    conversation = PiConversation()
+    for message in (GATE, STATE):
+        conversation.received(message, Stamp(now=NOW, fresh_id="id"))
+    return conversation
+
+
+def answered(command_id: str, command: str, **data: Any) -> dict[str, Any]:
+    """Return a response that it succeeded."""
+    return {
+        "id": command_id,
+        "type": "response",
+        "command": command,
+        "success": True,
+        "data": data,
+    }
+
+
+class Recorded(SynchronousTestCase):
+    def test_each_turn(self) -> None:
+        """What is made of it, and that it is answered as it was."""
+        player = Player()
+        player.play()
+        self.assertEqual(player.stories, STORIES)
+        self.assertEqual(player.taken.sent, player.said)
+        delivered = SteerSettled("cm-1", Steered(outcome="delivered"))
+        self.assertEqual(player.taken.other, [Version("1.6.0"), Ready(adapts=True), delivered])
+
+
+class Talks(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.taken = Taken()
+        self.pi = an_opened_one()
+
+    def hear(self, *messages: dict[str, Any]) -> None:
+        """Let it take messages."""
+        for message in messages:
+            self.taken.take(self.pi.received(message, self.taken.stamp()))
+
+    def begin(self, **changes: Any) -> None:
+        """Begin a turn that needs no other setting, and have Pi take it."""
+        launch = a_launch("go", **({"agent_id": "pi", "model": "p/m"} | changes))
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        self.hear(answered(self.last("prompt"), "prompt", disposition="started"))
+
+    def last(self, kind: str) -> str:
+        """The id of the last command of a kind."""
+        return str([one for one in self.taken.sent if one["type"] == kind][-1]["id"])
+
+    def test_not_ready_without_the_gate(self) -> None:
+        """Nothing is asked of one that would ask for nothing."""
+        stamp = self.taken.stamp()
+        fresh = PiConversation()
+        self.assertEqual(fresh.received(STATE, stamp), [])
+        self.assertIn(Ready(adapts=True), fresh.received(GATE, stamp))
+        refused = PiConversation().received({**STATE, "success": False, "error": "x"}, stamp)
+        self.assertEqual(refused, [Refused("Pi does not open its session: x")])
+
+    def test_a_late_steer_does_not_stay_for_the_next_turn(self) -> None:
+        """What Pi queued behind the end is taken out of its queue again."""
+        self.begin()
+        self.taken.take(self.pi.steer(a_steer("more")))
+        self.hear({"type": "agent_settled", "aborted": False})
+        self.assertEqual(self.taken.sent[-1]["type"], "clear_queue")
+        self.assertEqual(self.taken.story(), [])
+        self.hear(answered(self.last("steer"), "steer"))
+        self.assertEqual(self.taken.other, [SteerSettled("cm-1", Steered(outcome="not-delivered"))])
+        self.hear(answered(self.last("clear_queue"), "clear_queue"))
+        self.assertEqual(self.taken.story(), ["finished"])
+
+    def test_a_stop_before_the_prompt_is_taken(self) -> None:
+        """The abort waits for it: one that came first would stop nothing."""
+        launch = a_launch("go", agent_id="pi", model="p/m")
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        self.taken.take(self.pi.interrupt(self.taken.stamp()))
+        self.assertEqual(len(self.taken.sent), 1)
+        self.hear(answered(self.last("prompt"), "prompt", disposition="started"))
+        self.hear({"type": "agent_settled", "aborted": True})
+        self.assertEqual(self.taken.story(), [])
+        self.hear(answered(self.last("abort"), "abort"))
+        self.assertEqual(self.taken.story(), ["interrupted"])
+
+    def test_a_stop_between_the_settings(self) -> None:
+        """The prompt is not sent any more."""
+        launch = a_launch("go", agent_id="pi", model="p/other")
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        self.taken.take(self.pi.interrupt(self.taken.stamp()))
+        self.hear(answered(self.last("set_model"), "set_model"))
+        self.assertEqual(self.taken.story(), ["interrupted"])
+        self.assertEqual([one["type"] for one in self.taken.sent], ["set_model"])
+
+    def test_always(self) -> None:
+        """An answer that lasts is for just that call."""
+        self.begin()
+        message = '{"id": "t", "name": "bash", "input": {"command": "ls"}}'
+        ask = {
+            "type": "extension_ui_request",
+            "id": "q",
+            "method": "confirm",
+            "title": "garcon",
+            "message": message,
+        }
+        self.hear(ask)
+        answer = a_response("run", self.taken.asked, always_allow=True)
+        self.taken.take(self.pi.decide(answer, self.taken.stamp()))
+        self.assertIsNone(self.pi.decide(answer, self.taken.stamp()))
+        self.hear(ask)
+        self.assertEqual([one.get("confirmed") for one in self.taken.sent[1:]], [True, True])
+        self.hear({**ask, "message": message.replace("ls", "rm")})
+        self.assertEqual(
+            len([e for e in self.taken.events if isinstance(e, PermissionRequested)]), 2
+        )
+
+    def test_dialogs_of_others(self) -> None:
+        """Each is answered; what is not known is kept besides."""
+        self.begin()
+        for method in ("select", "confirm", "input", "editor", "sparkle"):
+            ask = {"type": "extension_ui_request", "id": method, "method": method, "title": "eh?"}
+            self.hear(ask)
+            answer = {"type": "extension_ui_response", "id": method, "cancelled": True}
+            self.assertEqual(self.taken.sent[-1], answer)
+        self.assertEqual([one.kind for one in self.unknown()], ["extension_ui_request.sparkle"])
+
+    def unknown(self) -> list[Unknown]:
+        """What it did not know."""
+        return [one for one in self.taken.other if isinstance(one, Unknown)]
+
+    def test_what_is_not_known_is_kept(self) -> None:
+        """Events, members, roles and parts of answers."""
+        self.begin()
+        said = {"role": "assistant", "content": [{"type": "song"}], "mood": 1}
+        for message in (
+            {"type": "sparkle"},
+            {"type": "turn_start", "glitter": 1},
+            {"type": "message_end", "message": said},
+            {"type": "message_end", "message": {"role": "ghost"}},
+        ):
+            self.hear(message)
+        kinds = ["sparkle", "turn_start.glitter", "assistant.mood", "content.song"]
+        self.assertEqual([one.kind for one in self.unknown()], [*kinds, "message_end.role"])
+
+    def test_a_gone_process(self) -> None:
+        """Its turn fails, open calls with it."""
+        self.begin()
+        call = {"type": "toolCall", "id": "t", "name": "bash", "arguments": {"command": "ls"}}
+        self.hear({"type": "message_end", "message": {"role": "assistant", "content": [call]}})
+        self.taken.story()
+        self.taken.take(self.pi.ended("it is gone", self.taken.stamp()))
+        story = ["result error: The call did not end.", "failed: it is gone"]
+        self.assertEqual(self.taken.story(), story)
+
+
+class Decided(SynchronousTestCase):
+    def test_each_mode(self) -> None:
+        """Reading is free, plans read only, edits pass inside the project alone."""
+
+        def told(name: str, **given: Any) -> list[bool | None]:
+            call = Call("q", "t", name, given)
+            return [verdict(mode, "/srv/project", call) for mode in PERMISSION_MODES]
+
+        self.assertEqual(
+            list(PERMISSION_MODES),
+            ["default", "acceptEdits", "manualBypass", "bypassPermissions", "plan"],
+        )
+        self.assertEqual(told("read", path="/etc/passwd"), [True] * 5)
+        self.assertEqual(told("bash", command="ls"), [None, None, True, True, False])
+        for path in ("a.txt", "/srv/project/sub/../a.txt"):
+            self.assertEqual(told("edit", path=path), [None, True, True, True, False])
+        for path in ("../a", "/srv/projects/a", "~/a", "@/etc/a", "/srv/project", ""):
+            self.assertEqual(told("write", path=path), [None, None, True, True, False], path)
+        self.assertEqual(told(""), [None, None, True, True, False])
+
+    def test_keys_are_taken_as_they_are(self) -> None:
+        """None of them is a variable or a command."""
+        for value, told in (("sk", "sk"), ("a$B", "a$$B"), ("!ls", "$!ls"), ("!$x", "$!$$x")):
+            self.assertEqual(literal(value), told)
+
+    def test_usage(self) -> None:
+        """Summed up over a turn's answers, and once."""
+        spent = Spent(window=9)
+        for _ in range(2):
+            used = {"input": 3, "cacheRead": 2, "cacheWrite": 1, "output": 4}
+            spent.take({**used, "cost": {"total": 0.5}})
+        usage = Usage(input_tokens=12, output_tokens=8, cost_usd=1.0, context_window=9)
+        self.assertEqual((spent.taken(), spent.taken()), (usage, None))
+
+
+class Hostile(SynchronousTestCase):
+    def test_nothing_it_says_breaks_a_conversation(self) -> None:
+        """Thousands of messages made from the recording, whole and broken."""
+        samples = [message for direction, message in recorded(RECORDING) if direction == "out"]
+        for make in (PiConversation, an_opened_one):
+            heard = attack(make, samples, INPUTS, seed=11)
+            self.assertGreater(heard, INPUTS // 2)
