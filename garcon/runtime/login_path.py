@@ -15,11 +15,13 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
+from secrets import token_hex
 
 from garcon.contract.limits import KIB
 
 TIME = 3.0
-SIZE = 64 * KIB
+SIZE, NOISE = 64 * KIB, 512 * KIB
+"""Of an answer, and of what start-up files may print before it."""
 SYSTEM = frozenset(
     f"{root}/{name}" for root in ("", "/usr", "/usr/local") for name in ("bin", "sbin")
 ) | {"/snap/bin", "/usr/games", "/usr/local/games"}
@@ -53,48 +55,45 @@ def _ask(environment: Mapping[str, str], seconds: float) -> list[str] | None:
     shell = environment.get("SHELL") or _shell_of_account()
     if not os.access(shell, os.X_OK):
         return None
-    ours, theirs = os.pipe()
+    # What start-up files print comes the same way: not every shell knows descriptors above nine.
+    mark = token_hex(16)
+    variables = {name: environment[name] for name in _HANDED_ON if name in environment}
     try:
-        # Of its own, as what a start-up file prints must not be taken for the answer.
-        command = f"printf '%s\\0' \"$PATH\" >&{theirs}"
-        variables = {name: environment[name] for name in _HANDED_ON if name in environment}
         child = subprocess.Popen(
-            [shell, "-ilc", command],
+            [shell, "-ilc", f"printf '%s\\0%s\\0' {mark} \"$PATH\""],
             env={**variables, "TERM": "dumb"},
             cwd="/",
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            pass_fds=(theirs,),
             start_new_session=True,
         )
-        os.close(theirs)
-        theirs = -1
-        try:
-            answer = _read(ours, time.monotonic() + seconds)
-        finally:
-            _end(child)
     except OSError:
         return None
-    finally:
-        for descriptor in (ours, theirs):
-            if descriptor >= 0:
-                os.close(descriptor)
+    assert child.stdout is not None
+    with child.stdout as pipe:
+        try:
+            answer = _read(pipe.fileno(), mark.encode() + b"\0", time.monotonic() + seconds)
+        finally:
+            _end(child)
     return None if answer is None else _distinct(_parts(os.fsdecode(answer)))
 
 
-def _read(descriptor: int, deadline: float) -> bytes | None:
-    """Return what comes before the first NUL, if it comes in time and is not too much."""
-    answer = b""
-    while len(answer) <= SIZE:
+def _read(descriptor: int, mark: bytes, deadline: float) -> bytes | None:
+    """Return what stands between the mark and the next NUL, if it comes in time and is not too
+    much.
+    """
+    said = b""
+    while len(said) <= NOISE + SIZE:
         left = deadline - time.monotonic()
         if left <= 0 or not select.select([descriptor], [], [], left)[0]:
             return None
         piece = os.read(descriptor, SIZE)
-        answer += piece
-        said, end, _ = answer.partition(b"\0")
-        if end:
-            return said if len(said) <= SIZE else None
+        said += piece
+        _, begun, answer = said.partition(mark)
+        path, end, _ = answer.partition(b"\0")
+        if begun and (end or len(path) > SIZE):
+            return path if len(path) <= SIZE else None
         if not piece:
             return None
     return None

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.runtime.login_path import SIZE, with_login_path
+from garcon.runtime.login_path import NOISE, SIZE, with_login_path
+from garcon.testing.fleet import eventually
 from garcon.testing.local_runtimes import runs
 
 POOR = "/usr/local/bin:/usr/bin:/bin"
@@ -80,12 +81,26 @@ class LoginPathTests(SynchronousTestCase):
         """Is ended when its time is over, with what it runs; the path stays."""
         self.shell(f"sleep 4000 & echo $! > {self.home}/pid; wait")
         self.assertEqual(self.path(3.0), POOR)
-        self.assertFalse(runs(int((self.home / "pid").read_text())))
+        pid = int((self.home / "pid").read_text())
+        eventually("the end of what it runs", lambda: not runs(pid))
 
     def test_a_shell_that_leaves_something_with_its_pipe(self) -> None:
         """The answer is taken when it is whole."""
         self.shell('PATH=/opt/b eval "$2"; sleep 60 &\nexit 3')
         self.assertEqual(self.path(), f"/opt/b:{POOR}")
+
+    def test_a_service_with_many_open_files(self) -> None:
+        """However many: no shell is asked to know a descriptor by its number."""
+        for _ in range(20):
+            self.addCleanup(os.close, os.open(os.devnull, os.O_RDONLY))
+        self.shell('PATH=/opt/c eval "$2"')
+        self.assertEqual(self.path(), f"/opt/c:{POOR}")
+
+    def test_what_is_printed_before_it(self) -> None:
+        """Is passed over, up to a bound."""
+        for size, is_taken in ((NOISE, True), (2 * NOISE, False)):
+            self.shell(f'head -c {size} /dev/zero; PATH=/opt/d eval "$2"')
+            self.assertEqual(self.path() != POOR, is_taken, size)
 
     def test_answers_that_are_none(self) -> None:
         """Nothing, nothing absolute, and no shell at all."""
