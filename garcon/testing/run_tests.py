@@ -1,9 +1,10 @@
 """Run trial over the project and close with the totals in one plain line.
 
-`python -m garcon.testing.run_tests [TRIAL ARGUMENTS]` runs every test in two processes.  The last
-line is ``N passed, N failed, N skipped``; the exit status is 0 only when something ran, nothing
-failed, and, with ``GARCON_REQUIRE_AGENTS`` set (as the CI script does), nothing was skipped that
-`MAY_SKIP` does not name.  ``GARCON_TEST_SUMMARY`` names a file that receives the last line too.
+`python -m garcon.testing.run_tests [TRIAL ARGUMENTS]` runs every test, in three processes, as those
+with real services wait most of their time.  The last line is ``N passed, N failed, N skipped``; the
+exit status is 0 only when something ran, nothing failed, and, with ``GARCON_REQUIRE_AGENTS`` set
+(as the CI script does), nothing was skipped that `MAY_SKIP` does not name.
+``GARCON_TEST_SUMMARY`` names a file that receives the last line too.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def _lines(child: subprocess.Popen[str]) -> Iterator[str]:
 
 def run(arguments: list[str], temporary: str) -> tuple[int, Totals]:
     """Run trial as a child, in at most `TIME_LIMIT`; return its status and what it counted."""
-    argv = [sys.executable, "-m", "twisted.trial", "-j2", "--temp-directory", temporary]
+    argv = [sys.executable, "-m", "twisted.trial", "-j3", "--temp-directory", temporary]
     child = subprocess.Popen(
         [*argv, *arguments],
         stdin=subprocess.DEVNULL,
