@@ -43,7 +43,8 @@ class QueueCase(ForeignCase):
         """Wait until nothing runs in a chat and nothing waits."""
         eventually(
             "the end of the queue",
-            lambda: not self.client.entry(chat_id)["isProcessing"] and not self.contents(chat_id),
+            # In this order: what has left the queue is being processed, or was.
+            lambda: not self.contents(chat_id) and not self.client.entry(chat_id)["isProcessing"],
         )
 
     def await_text(self, chat_id: str, content: str) -> None:
