@@ -124,7 +124,7 @@ class Driven:
             assert time.perf_counter() - began < PATIENCE, "the turn does not end"
             time.sleep(POLL)
         took = time.perf_counter() - began
-        assert receipt["state"] == "completed", receipt["state"]
+        assert receipt["state"] == "completed", receipt.get("error")
         self._socket = WebSocketClient.open(self._url, deflate=None)
         return number / took
 
