@@ -67,11 +67,19 @@ class Choices:
         self.configured(result)
 
     def configured(self, said: dict[str, Any]) -> None:
-        """Take a list of configuration options; they go before the older lists."""
+        """Take a list of configuration options; they go before the older lists.  It is whole: what
+        is missing, as the effort of a model that has none, is no choice any more.
+        """
+        if not isinstance(said.get("configOptions"), list):
+            return
+        before_all = self._by_category
+        self._by_category = {
+            category: choice for category, choice in before_all.items() if choice.method != _OPTION
+        }
         for option in objects_of(said.get("configOptions")):
             category, now = option.get("category"), text_of(option.get("currentValue"))
             if isinstance(category, str):
-                before = self._by_category.get(category)
+                before = before_all.get(category)
                 is_known = before is not None and before.method == _OPTION
                 self._by_category[category] = Choice(
                     _OPTION,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from garcon.runtime.agents.acp_wire import an_object, text_of
+from garcon.runtime.agents.acp_content import KINDS
+from garcon.runtime.agents.acp_wire import an_object, objects_of, text_of
 from garcon.runtime.agents.conversation import Output, Unknown
 from garcon.runtime.agents.unknown import new_fields
 
@@ -18,8 +19,6 @@ available_commands_update: availableCommands
 config_option_update: configOptions
 current_mode_update: currentModeId
 plan: entries
-plan_removed: planId
-plan_update: plan
 session_info_update: title updatedAt
 tool_call: content kind locations rawInput rawOutput status title toolCallId
 tool_call_update: content kind locations rawInput rawOutput status title toolCallId
@@ -33,6 +32,8 @@ prompt: stopReason usage userMessageId
 """
 _REQUEST = frozenset({"_meta", "options", "sessionId", "toolCall"})
 _UPDATE = frozenset({"_meta", "sessionId", "update"})
+_CALL_PIECES = frozenset({"content", "diff"})
+"""A terminal is none: we offer none."""
 REFUSED = ("fs/", "terminal/", "elicitation/", "mcp/")
 """How the methods begin that the protocol has and we offer none of."""
 
@@ -54,7 +55,21 @@ def unknown_in_update(parameters: dict[str, Any]) -> list[Output]:
     if members is None:
         return [Unknown(f"session/update.{kind}", parameters)]
     around = new_fields("session/update", parameters, _UPDATE)
-    return [*around, *new_fields(kind, update, members)]
+    return [*around, *new_fields(kind, update, members), *_unknown_pieces(kind, update)]
+
+
+def _unknown_pieces(kind: str, update: dict[str, Any]) -> list[Output]:
+    content = update.get("content")
+    pieces = objects_of(content)
+    if kind.endswith("_chunk"):
+        pieces, known = [an_object(content)], KINDS
+    else:
+        known = _CALL_PIECES
+    return [
+        Unknown(f"{kind}.content.{named}", update)
+        for piece in pieces
+        if (named := text_of(piece.get("type"))) and named not in known
+    ]
 
 
 def unknown_in_answer(purpose: str, result: dict[str, Any]) -> list[Output]:

@@ -32,8 +32,10 @@ from garcon.runtime.agents.conversation import Output, Ready, Refused, Version
 PURPOSES = frozenset({"initialize", "new", "load", "resume", "fork", "settle"})
 SETTLED = "_garcon/settled"
 SETTLE_ROUNDS = 200
-_INITIALIZE = {
-    "protocolVersion": 1,
+PROTOCOL = 1
+"""The version that we speak."""
+INITIALIZE = {
+    "protocolVersion": PROTOCOL,
     "clientCapabilities": {
         "fs": {"readTextFile": False, "writeTextFile": False},
         "terminal": False,
@@ -55,6 +57,7 @@ class Opening:
     is_open: bool = False
     is_fork: bool = False
     """It began as the fork that its launch asked for."""
+    is_new: bool = False
     takes_images: bool = False
     can_be_steered: bool = False
     _sign_in: str = ""
@@ -63,7 +66,7 @@ class Opening:
 
     def begin(self) -> list[Output]:
         """Say what is written first."""
-        return [self._calls.ask("initialize", "initialize", _INITIALIZE)]
+        return [self._calls.ask("initialize", "initialize", INITIALIZE)]
 
     def answered(self, purpose: str, message: dict[str, Any]) -> list[Output]:
         """Take the answer to one of `PURPOSES`."""
@@ -84,6 +87,10 @@ class Opening:
         return [Refused(f"the agent {_COULD_NOT[purpose]}: {text}")]
 
     def _initialized(self, result: dict[str, Any]) -> list[Output]:
+        spoken = result.get("protocolVersion")
+        if spoken is True or spoken != PROTOCOL:
+            text = f"the agent does not speak version {PROTOCOL} of the Agent Client Protocol"
+            return [Refused(f"{text}, but {spoken}" if type(spoken) is int else text)]
         said = an_object(result.get("agentCapabilities"))
         session = an_object(said.get("sessionCapabilities"))
         self.takes_images = an_object(said.get("promptCapabilities")).get("image") is True
@@ -117,7 +124,7 @@ class Opening:
         if not named:
             return [Refused("the agent named no session")]
         self.session_id = named
-        self.is_fork = purpose == "fork"
+        self.is_fork, self.is_new = purpose == "fork", purpose == "new"
         self._choices.opened(result)
         return self._settled() if purpose == "load" else self._done()
 

@@ -18,7 +18,7 @@ from garcon.contract.runs import (
     PermissionResponse,
     PermissionWithdrawn,
 )
-from garcon.runtime.agents.acp_tools import EDITING_KINDS
+from garcon.runtime.agents.acp_tools import EDITING_KINDS, READING_KINDS
 from garcon.runtime.agents.acp_wire import answer, objects_of, text_of
 from garcon.runtime.agents.conversation import Emit, Output
 from garcon.runtime.agents.stamps import Stamp
@@ -121,6 +121,8 @@ def _verdict(mode: PermissionMode, kind: str) -> bool | None:
     """Decide a request by ourselves, or return None: the user decides."""
     match mode:
         case "bypassPermissions" | "manualBypass":
+            return True
+        case "plan" if kind in READING_KINDS:
             return True
         case "plan":
             # Leaving plan mode is the user's choice.

@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from garcon.contract.catalogs import Model
-from garcon.contract.messages import Compaction, Image
+from garcon.contract.messages import Compaction
 from garcon.contract.runs import (
     ForkPoint,
     Launch,
@@ -27,6 +27,7 @@ from garcon.contract.runs import (
 from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.runtime.agents import acp_opening, acp_steering
 from garcon.runtime.agents.acp_choices import MODE, MODEL, THOUGHT_LEVEL, Choices
+from garcon.runtime.agents.acp_content import a_text, prompt_of
 from garcon.runtime.agents.acp_known import (
     unknown_in_answer,
     unknown_in_question,
@@ -47,7 +48,6 @@ from garcon.runtime.agents.acp_wire import (
     text_of,
 )
 from garcon.runtime.agents.conversation import Emit, Output, Ready, SteerSettled
-from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
 
 COMPACTED = "The agent made the conversation shorter for its model. It does not show its summary."
@@ -116,6 +116,9 @@ class AcpConversation:
             text = f"The agent does not offer the model {launch.model}."
             failure = RunFailure(code="MODEL_UNAVAILABLE", message=text)
             return self._end("failed", failure, stamp)
+        if launch.images and not self._opening.takes_images:
+            failure = RunFailure(code="UNSUPPORTED_AGENT", message="The agent takes no pictures.")
+            return self._end("failed", failure, stamp)
         self._wanted = self._wishes(launch)
         return [self._next_step(launch)]
 
@@ -159,14 +162,8 @@ class AcpConversation:
 
     def _content(self, launch: Launch) -> list[dict[str, Any]]:
         if launch.is_compaction:
-            text = f"{self._ways.compact or '/compact'} {launch.prompt}".strip()
-            return [{"type": "text", "text": text}]
-        takes_images = self._opening.takes_images
-        parts = [image_part(image) for image in launch.images] if takes_images else []
-        earlier = None if self._opening.is_fork else preface(launch)
-        told = [] if earlier is None else [{"type": "text", "text": earlier}]
-        prompt = {"type": "text", "text": launch.prompt}
-        return [*told, *(part for part in parts if part), prompt]
+            return [a_text(f"{self._ways.compact or '/compact'} {launch.prompt}".strip())]
+        return prompt_of(launch, knows_history=self._opening.is_fork)
 
     def interrupt(self, stamp: Stamp) -> list[Output]:
         if self._launch is None:
@@ -255,6 +252,8 @@ class AcpConversation:
             outputs = self._opening.answered(purpose, message)
             if any(isinstance(output, Ready) for output in outputs):
                 self._learned(self._choices.models())
+                if not self._opening.is_new:
+                    self._usage.taken_up()
                 if self._launch is not None:
                     outputs += self._begin(self._launch, stamp)
             return outputs
@@ -341,12 +340,3 @@ class AcpConversation:
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
         return self._permissions.decide(response)
-
-
-def image_part(image: Image) -> dict[str, Any] | None:
-    """Return an attachment as a content block, or None for what is no picture."""
-    head, _, data = image.data.partition(",")
-    mime_type = head.removeprefix("data:").partition(";")[0]
-    if not mime_type.startswith("image/"):
-        return None
-    return {"type": "image", "mimeType": mime_type, "data": data}

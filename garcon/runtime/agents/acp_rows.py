@@ -16,6 +16,7 @@ from garcon.contract.messages import (
     ToolResult,
 )
 from garcon.contract.runs import RowProduced
+from garcon.runtime.agents.acp_content import words_of
 from garcon.runtime.agents.acp_tools import ToolCall
 from garcon.runtime.agents.acp_wire import an_object, objects_of, text_of
 from garcon.runtime.agents.conversation import Emit, Output
@@ -44,7 +45,7 @@ class TurnRows:
         if (kind, message_id) != (self._text_kind, self._text_id):
             outputs = self.flush(stamp)
         self._text_kind, self._text_id = kind, message_id
-        if text := _said(an_object(update.get("content"))):
+        if text := words_of(an_object(update.get("content"))):
             self._text.append(text)
         return outputs
 
@@ -127,17 +128,6 @@ class TurnRows:
         """Show the described calls that have no row yet, so that rows keep the order of events."""
         described = [call for call in self._tools.values() if call.is_described]
         return [output for call in described for output in self._show(call, stamp)]
-
-
-def _said(content: dict[str, Any]) -> str:
-    """Return a piece of content in words."""
-    match content.get("type"):
-        case "resource_link":
-            uri = text_of(content.get("uri"))
-            return f"[{text_of(content.get('name')) or uri}]({uri})"
-        case "resource":
-            return text_of(an_object(content.get("resource")).get("text"))
-    return text_of(content.get("text"))
 
 
 def row(message: Any) -> Emit:

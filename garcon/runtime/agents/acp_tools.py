@@ -19,8 +19,11 @@ from garcon.contract.messages import (
     UnknownToolUse,
     WebFetchToolUse,
 )
+from garcon.runtime.agents.acp_content import words_of
+from garcon.runtime.agents.acp_wire import an_object
 
 EDITING_KINDS = frozenset({"edit", "delete", "move"})
+READING_KINDS = frozenset({"read", "search", "think"})
 
 
 @define(eq=False)
@@ -159,5 +162,4 @@ def _content_text(part: object) -> str:
         return ""
     if part.get("type") == "diff":
         return f"{_text(part.get('path'))}\n{_text(part.get('newText'))}".strip()
-    inner = part.get("content")
-    return _text(inner.get("text")) if isinstance(inner, dict) else ""
+    return words_of(an_object(part.get("content")))

@@ -17,8 +17,14 @@ class SessionUsage:
     """What is known of a session; its money is counted from its beginning."""
 
     _cost: float | None = None
-    _cost_before: float = 0.0
+    _cost_before: float | None = 0.0
     _window: int | None = None
+
+    def taken_up(self) -> None:
+        """The session is an older one: what it cost before is no turn's of ours.  Where nobody has
+        said how much that was, neither is known what the next turn costs.
+        """
+        self._cost_before = self._cost
 
     def updated(self, update: dict[str, Any]) -> None:
         """Take a ``usage_update``."""
@@ -37,7 +43,9 @@ class SessionUsage:
         made = _count(told.get("outputTokens", own.get("output_tokens")))
         cost = None
         if self._cost is not None:
-            cost, self._cost_before = max(0.0, self._cost - self._cost_before), self._cost
+            if self._cost_before is not None:
+                cost = max(0.0, self._cost - self._cost_before)
+            self._cost_before = self._cost
         usage = Usage(
             input_tokens=given, output_tokens=made, cost_usd=cost, context_window=self._window
         )

@@ -49,7 +49,8 @@ class Opened(AcpConversation):
         outputs = super().open()
         stamp = Stamp(now=NOW, fresh_id="id-0")
         said = {"loadSession": True, "sessionCapabilities": {"fork": {}}}
-        for number, result in enumerate(({"agentCapabilities": said}, {"sessionId": SESSION}), 1):
+        itself = {"protocolVersion": 1, "agentCapabilities": said}
+        for number, result in enumerate((itself, {"sessionId": SESSION}), 1):
             outputs += self.received({"id": number, "result": result}, stamp)
         return outputs
 

@@ -57,9 +57,13 @@ class AcpCase(SynchronousTestCase):
             lambda models: self.learned.extend(model.value for model in models),
         )
         self.taken.take(self.conversation.open())
-        self.answer({"protocolVersion": 1, "agentCapabilities": capabilities or {}})
+        self.present(agentCapabilities=capabilities or {})
         self.answer({"sessionId": "s"} if session is None else session)
         return self.conversation
+
+    def present(self, **itself: Any) -> None:
+        """Let the agent say what it is."""
+        self.answer({"protocolVersion": 1, **itself})
 
     def prompt(self, text: str = "hi", **changes: Any) -> None:
         """Begin a turn."""
@@ -117,7 +121,7 @@ class Opening(AcpCase):
         """A stored session is loaded; its replayed history is nobody's row."""
         self.conversation = AcpConversation("/p", "old", AcpWays())
         self.taken.take(self.conversation.open())
-        self.answer({"agentCapabilities": {"loadSession": True}})
+        self.present(agentCapabilities={"loadSession": True})
         self.assertEqual(self.taken.sent[-1]["method"], "session/load")
         self.assertEqual(self.taken.sent[-1]["params"]["sessionId"], "old")
         self.say("history", session="old")
@@ -158,7 +162,7 @@ class Opening(AcpCase):
 
     def test_refusals_are_told(self) -> None:
         """An agent that will not start, load or name a session says why."""
-        for answers in ([], [{"agentCapabilities": {"loadSession": True}}]):
+        for answers in ([], [{"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}]):
             self.taken = Taken()
             self.conversation = AcpConversation("/p", "old", AcpWays())
             self.taken.take(self.conversation.open())
@@ -225,7 +229,7 @@ class Choosing(AcpCase):
         self.converse({"sessionId": "s", "configOptions": options}, modes={"plan": "plan"})
         self.prompt(permission_mode="plan", model="m", thinking_mode="high")
         for _ in range(3):
-            self.answer({"configOptions": []})
+            self.answer({"configOptions": options})
         chosen = [m["params"] for m in self.taken.sent[2:-1]]
         self.assertEqual(
             [(c["configId"], c["value"]) for c in chosen],

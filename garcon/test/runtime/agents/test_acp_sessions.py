@@ -86,7 +86,7 @@ class Opening(AcpCase):
             self.converse(capabilities=capabilities, fork_from=point)
             self.assertEqual(self.methods()[-1], "session/new")
         self.begin_opening(POINT)
-        self.answer({"agentCapabilities": FORKS})
+        self.present(agentCapabilities=FORKS)
         self.refuse("no such session")
         self.assertEqual(self.methods()[-1], "session/new")
         self.answer({"sessionId": "s"})
@@ -99,7 +99,7 @@ class Opening(AcpCase):
     def test_who_must_sign_in_is_told_how(self) -> None:
         """With the ways that the agent names."""
         self.begin_opening()
-        self.answer({"authMethods": [{"id": "x", "name": "Log in with X"}, {"id": "key"}, 3]})
+        self.present(authMethods=[{"id": "x", "name": "Log in with X"}, {"id": "key"}, 3])
         error = {"code": -32000, "message": "Authentication required"}
         self.hear({"jsonrpc": "2.0", "id": self.last_id(), "error": error})
         (refused,) = self.taken.other
@@ -120,7 +120,7 @@ class Opening(AcpCase):
         self.taken.take(self.conversation.interrupt(self.taken.stamp()))
         self.assertEqual(self.taken.story(), ["interrupted"])
         self.prompt("waits", agent_session_id=None)
-        self.answer({})
+        self.present()
         self.assertEqual(self.methods(), ["initialize", "session/new"])
         self.answer({"sessionId": "s"})
         self.assertEqual(self.methods(), ["initialize", "session/new", PROMPT])
@@ -138,7 +138,7 @@ class Opening(AcpCase):
     def test_version(self) -> None:
         """What the agent calls its release."""
         self.begin_opening()
-        self.answer({"agentInfo": {"name": "x", "version": "1.2.3"}})
+        self.present(agentInfo={"name": "x", "version": "1.2.3"})
         self.assertEqual(self.taken.other, [Version("1.2.3")])
 
 
