@@ -143,6 +143,11 @@ class _Watch:
         self._runtime.event_passed(self._launch, event)
         self._sink.event(fitting(event, RUN_EVENT))
 
+    def room(self) -> Deferred[None]:
+        """Ask the sink."""
+        room: Deferred[None] = self._sink.room()
+        return room
+
 
 @implementer(
     IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeDrift, INativeHistory

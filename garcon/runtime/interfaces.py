@@ -52,22 +52,19 @@ from garcon.runtime.session_limits import SessionLimits
 
 
 class IRunSink(Interface):
-    """Where the facts of one run go, in order.  Must not raise and must not block."""
+    """Where the facts of one run go, in order.  Must not raise and must not block.
+
+    Facts may come whenever they do, and are kept as well as can be.  Who can leave an agent's
+    output in its pipe asks for room after each, so that a flood waits there instead.
+    """
 
     def event(event: RunEvent) -> None:
         """Take the next fact; `RunEnded` comes last, exactly once, and never before `launch` has
         fired.
         """
 
-
-class IPacedRunSink(IRunSink):
-    """A sink that facts can be held back from."""
-
     def room() -> Deferred[None]:
-        """Fire once more facts are welcome; at once when they are.
-
-        They may come all the same: this is for those who can keep them better elsewhere.
-        """
+        """Fire once more facts are welcome; at once when they are."""
 
 
 class IExecutorRuntime(Interface):

@@ -9,7 +9,7 @@ from typing import Literal
 
 from attrs import define, field
 from msgspec import structs
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from zope.interface import implementer
 
@@ -113,6 +113,13 @@ class Run:
             self._sink.event(event)
         if self.has_ended:
             self._ended.fire(None)
+
+    def room(self) -> Deferred[None]:
+        """Ask the sink; what comes before `release` is held here."""
+        if not self._released or self.has_ended:
+            return succeed(None)
+        room: Deferred[None] = self._sink.room()
+        return room
 
     def when_ended(self) -> Deferred[None]:
         """Fire once `RunEnded` has been passed on; at once if it has."""

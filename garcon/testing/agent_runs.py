@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from attrs import define, field
-from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.defer import Deferred, TimeoutError, succeed
 from twisted.internet.interfaces import IReactorTime
 from zope.interface import implementer
 
@@ -67,6 +67,10 @@ class RecordingSink:
             if waiting[0]():
                 self._waiting.remove(waiting)
                 waiting[1].callback(None)
+
+    def room(self) -> Deferred[None]:
+        """Take whatever comes."""
+        return succeed(None)
 
     async def until(
         self, holds: Callable[[], bool], what: str, seconds: float | None = None

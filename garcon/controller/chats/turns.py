@@ -48,7 +48,7 @@ from garcon.controller.transcripts.rows import Draft, Outcome
 from garcon.controller.transcripts.times import is_canonical
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
-from garcon.runtime.interfaces import IExecutorRuntime, IPacedRunSink
+from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 from garcon.store.records import Row
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
@@ -62,7 +62,7 @@ RELOAD_NOTICE = (
 Stopped = Literal["interrupt-requested", "failed"]
 
 
-@implementer(IPacedRunSink)
+@implementer(IRunSink)
 class Turn:
     """One admitted turn.  Owns its chat from reservation to settlement."""
 
@@ -99,6 +99,8 @@ class Turn:
         self._underway: list[SteeredInput] = []
         self._settlement: Waiters[None] = Waiters()
         self._let_in: Waiters[None] = Waiters()
+        self._has_overrun = False
+        """What came during a stop was more than could be held."""
         self._kept: Interruption | None = None
         """A stop that waits for the executor's link."""
 
@@ -240,12 +242,14 @@ class Turn:
         """The stop came to nothing."""
         self.is_stopping = False
         self._state.phase_changed(self._chat)
+        if self._has_overrun:
+            self._overflow()
 
     def executor_changed(self) -> None:
         """The executor's link was lost, or is back."""
         self._agent_end.executor_changed()
 
-    # IPacedRunSink
+    # IRunSink
 
     def room(self) -> Deferred[None]:
         """More is welcome while nothing is held back and the store keeps up."""
@@ -435,6 +439,10 @@ class Turn:
     def _overflow(self) -> None:
         if self._end is None:
             self._held.drop()
+            if self.is_stopping:
+                # Nobody wants it unless the stop fails.
+                self._has_overrun = True
+                return
             self.fail("OUTPUT_OVERFLOW", "The agent wrote faster than its output could be kept.")
             self._state.tasks.spawn("ending a turn that overran", self._agent_end.abort())
 

@@ -27,7 +27,7 @@ from garcon.contract.runs import (
 from garcon.controller.executors.streams import Arrival, Stream
 from garcon.deferreds import Waiters
 from garcon.errors import CallError
-from garcon.runtime.interfaces import IPacedRunSink, IRunSink
+from garcon.runtime.interfaces import IRunSink
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 LOST = RunFailure(
@@ -139,7 +139,7 @@ class RemoteRun:
 
     def room(self) -> Deferred[None]:
         """Fire once the sink welcomes more."""
-        if self._held is None and not self.has_ended and IPacedRunSink.providedBy(self._sink):
+        if self._held is None and not self.has_ended:
             room: Deferred[None] = self._sink.room()
             return room
         return succeed(None)

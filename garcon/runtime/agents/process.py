@@ -113,7 +113,7 @@ class AgentProcess(ProcessProtocol):
         self._ended = ended
         self._lines = Lines(self._limits.line)
         self._waiting: deque[bytes] = deque()
-        self._is_busy = self._is_paused = False
+        self._is_busy = self._is_held = self._is_paused = False
         self._open_pipes = {1, 2}
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
@@ -191,6 +191,7 @@ class AgentProcess(ProcessProtocol):
         descendants = self._descendants
         if descendants is None:
             return  # it was never started
+        self.let_go()
         await descendants.record()
         if not at_once:
             if self._exited is None and self.transport is not None:
@@ -207,10 +208,20 @@ class AgentProcess(ProcessProtocol):
         await descendants.kill()
         # What is still to be decoded is nobody's any more.
         self._waiting.clear()
-        self._is_busy = False
+        self._is_busy = self._is_held = False
         self._report()
         if self._group is not None:
             self._group.remove()
+
+    def hold(self) -> None:
+        """Deliver no more messages until `let_go`: the agent's output stays in its pipe."""
+        self._is_held = True
+
+    def let_go(self) -> None:
+        """Go on after `hold`, in a moment."""
+        if self._is_held:
+            self._is_held = False
+            self._clock.callLater(0, self._go_on)
 
     def hurry(self) -> None:
         """Cut the asking short for an `end` that goes on."""
@@ -268,16 +279,18 @@ class AgentProcess(ProcessProtocol):
         in a thread.  Meanwhile the pipe rests.
         """
         for _ in range(LINES_AT_ONCE):
-            if self._is_busy or not self._waiting:
+            if self._is_busy or self._is_held or not self._waiting:
                 break
             line = self._waiting.popleft()
             if len(line) > LARGE_LINE:
                 self._decode_apart(line)
             elif line:
                 self._deliver(decode(line))
-        if self._waiting and not self._is_busy:
+        if self._is_held:
+            self._pause()
+        elif self._waiting and not self._is_busy:
             self._rest()
-            self._clock.callLater(0, self._go_on)
+            self._clock.callLater(0, self._go_on_after_rest)
         if not (self._waiting or self._is_busy or self._open_pipes) and self._exited:
             self._report()
 
@@ -285,7 +298,7 @@ class AgentProcess(ProcessProtocol):
         def decoded(message: Any) -> None:
             if not self._reported:
                 self._deliver(None if isinstance(message, Failure) else message)
-                self._go_on()
+                self._go_on_after_rest()
 
         self._rest()
         # Not cancelled by anyone: it ends by itself.
@@ -293,16 +306,22 @@ class AgentProcess(ProcessProtocol):
 
     def _rest(self) -> None:
         self._is_busy = True
-        if self.transport is not None:
+        self._pause()
+
+    def _pause(self) -> None:
+        if self.transport is not None and not self._is_paused:
             self._is_paused = True
             cast(IPushProducer, self.transport).pauseProducing()
 
-    def _go_on(self) -> None:
-        if self._reported:
-            return  # its owner has ended it meanwhile
+    def _go_on_after_rest(self) -> None:
         self._is_busy = False
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._reported or self._is_busy:
+            return  # its owner has ended it meanwhile, or there is a rest that goes on later
         self._drain()
-        if self._is_busy:
+        if self._is_busy or self._is_held:
             return
         if self._is_paused and self.transport is not None:
             self._is_paused = False
@@ -321,7 +340,7 @@ class AgentProcess(ProcessProtocol):
         """Tell the owner of the end, after the last message."""
         if self._reported or self._exited is None:
             return
-        if self._is_busy:
+        if self._is_busy or self._is_held:
             self._is_late = True  # what has come is told first, and what follows it
             return
         self._reported = True

@@ -134,7 +134,7 @@ class AgentSession:
         self._turn_over: Waiters[None] = Waiters()
         self._steers: dict[str, Deferred[Steered]] = {}
         self._limits = SessionLimits()
-        self._is_starting = self._is_closed = False
+        self._is_starting = self._is_closed = self._is_stopping = False
 
     def limit(self, limits: SessionLimits) -> None:
         """Hold what is started from now on to these."""
@@ -186,6 +186,8 @@ class AgentSession:
         if self._sink is None or member is None:
             return
         over = self._turn_over.wait()
+        self._is_stopping = True
+        member.process.let_go()
         self._take(member, member.conversation.interrupt(stamp()))
         if over.called:
             return
@@ -227,6 +229,7 @@ class AgentSession:
 
         d: Deferred[Steered] = Deferred(forget)
         self._steers[message_id] = d
+        speaker.process.let_go()
         self._take(speaker, speaker.conversation.steer(steer))
         return d
 
@@ -257,6 +260,7 @@ class AgentSession:
                 self._end(member, at_once=True)
             else:
                 self._take(member, outputs)
+                self._pace(member)
 
         def ended(exit: Exit) -> None:
             self._process_ended(member, exit)
@@ -294,6 +298,19 @@ class AgentSession:
         finally:
             if enough.active():
                 enough.cancel()
+
+    def _pace(self, member: Member) -> None:
+        """Leave the agent's output in its pipe while the sink is full.
+
+        Not while its answer to a steer or a stop is to come: that comes through the same pipe, and
+        the sink may be full only because it waits for just that.
+        """
+        if self._sink is None or self._steers or self._is_stopping:
+            return
+        room: Deferred[None] = self._sink.room()
+        if not room.called:
+            member.process.hold()
+            room.addCallback(lambda _: member.process.let_go())
 
     def _end(self, member: Member, *, at_once: bool) -> Ending:
         """Begin the end of a process, once; a second call waits for the same end, but hurries it
@@ -397,6 +414,7 @@ class AgentSession:
             if member.failure is not None and event.outcome == "failed":
                 event = replace(event, error=member.failure)
             self._sink = self._speaker = None
+            self._is_stopping = False
         sink.event(event)
         if isinstance(event, RunEnded):
             self._turn_over.fire(None)

@@ -11,6 +11,7 @@ import urllib.request
 from typing import Any
 
 from garcon.contract.version import VERSION
+from garcon.controller.chats.commits import PENDING_ROWS
 from garcon.test.live.fleets import SCRIPTED, FleetTestCase
 from garcon.testing.certificates import make_authority
 from garcon.testing.fleet import Service, eventually, free_port
@@ -18,6 +19,7 @@ from garcon.testing.relay import Relay
 
 INBOUND = ("--label", "workshop", "--direction", "executor-connects")
 PLAIN = ("--no-tls", "true")
+FLOOD = PENDING_ROWS + 2_000
 
 
 class Pairs(FleetTestCase):
@@ -184,12 +186,15 @@ class TurnTests(Pairs):
         self.assertNotIn(self.worker.descriptor()["localCapability"], seen)
 
     def test_both_transcripts_and_long_turns_arrive_whole(self) -> None:
-        """Many rows from a worker reach the store in order, each once."""
-        done = self.start(self.worker, "emit 500")
-        chat, _ = done.handle()
-        page = self.snapshot(self.controller, chat)["transcript"]
-        newest = [row["message"].get("content") for row in page["messages"]][-50:]
-        self.assertEqual(newest, [f"row {number}" for number in range(451, 501)])
+        """More rows at once than may wait for the store, on Local and on a worker: each comes once,
+        in order.
+        """
+        for place in (self.controller, self.worker):
+            chat, _ = self.start(place, f"emit {FLOOD}", check=False).handle()
+            page = self.snapshot(self.controller, chat)["transcript"]
+            self.assertEqual(page["lastOrdinal"], FLOOD + 3)
+            newest = [row["message"].get("content") for row in page["messages"]][-50:]
+            self.assertEqual(newest, [f"row {n}" for n in range(FLOOD - 49, FLOOD + 1)])
 
     def test_stop_ends_a_turn(self) -> None:
         """A stop from the controller ends what runs on the worker; the waiting command exits 4."""

@@ -11,7 +11,7 @@ from garcon.contract.limits import (
     PRODUCER_WINDOW_BYTES,
     PRODUCER_WINDOW_FRAMES,
 )
-from garcon.worker.serving.backlog import Backlog
+from garcon.worker.serving.backlog import WELCOME_BYTES, WELCOME_FRAMES, Backlog
 
 
 class BacklogCase(SynchronousTestCase):
@@ -188,6 +188,64 @@ class Window(BacklogCase):
         self.lose()
         self.backlog.resume("a", 100)
         self.assertEqual(self.taken(), [("a", n + 101) for n in range(PRODUCER_WINDOW_FRAMES)])
+
+
+class Welcome(BacklogCase):
+    """Whether more of a stream is welcome."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.backlog = Backlog(share=100)
+        self.backlog.open("a")
+        self.backlog.open("b")
+
+    def test_frames_at_the_bound_and_past_it(self) -> None:
+        """Those that wait count, not those under way; other streams are left alone."""
+        for _ in range(PRODUCER_WINDOW_FRAMES):
+            self.row("a")
+        self.taken()
+        for _ in range(WELCOME_FRAMES):
+            self.row("a")
+        self.assertTrue(self.backlog.has_room("a"))
+        self.row("a")
+        self.assertFalse(self.backlog.has_room("a"))
+        self.assertTrue(self.backlog.has_room("b"))
+        self.backlog.acknowledge("a", 1)
+        self.taken()
+        self.assertTrue(self.backlog.has_room("a"))
+
+    def test_bytes_at_the_bound_and_past_it(self) -> None:
+        """However few frames they are."""
+        self.row("a", WELCOME_BYTES)
+        self.assertTrue(self.backlog.has_room("a"))
+        self.row("a", 1)
+        self.assertFalse(self.backlog.has_room("a"))
+        self.taken()
+        self.assertTrue(self.backlog.has_room("a"))
+
+    def test_without_a_session(self) -> None:
+        """A run goes on without its controller: nobody could tell how long."""
+        for _ in range(WELCOME_FRAMES + 1):
+            self.row("a")
+        self.lose()
+        self.assertTrue(self.backlog.has_room("a"))
+        self.backlog.resume("a", 0)
+        self.assertFalse(self.backlog.has_room("a"))
+
+    def test_many_streams_together(self) -> None:
+        """Past half of the budget only those that keep less than their share."""
+        self.backlog.budget = 400
+        self.row("a", 150)
+        self.row("b", 50)
+        self.assertTrue(self.backlog.has_room("a"))
+        self.row("b", 1)
+        self.assertEqual([self.backlog.has_room(name) for name in "ab"], [False, True])
+
+    def test_streams_that_are_not_there(self) -> None:
+        """Whatever comes of them is dropped."""
+        self.row("a", 2 * WELCOME_BYTES)
+        self.backlog.close("a")
+        self.assertTrue(self.backlog.has_room("a"))
 
 
 class Pressure(BacklogCase):

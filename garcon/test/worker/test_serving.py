@@ -35,7 +35,7 @@ from garcon.errors import CallError, GarconError, LimitExceeded
 from garcon.link.interfaces import CallContext, Peer
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
 from garcon.test.worker.doubles import EXECUTOR, HeldLink, HeldRuntime, IdleLane, Wire
-from garcon.worker.serving.backlog import Backlog
+from garcon.worker.serving.backlog import WELCOME_FRAMES, Backlog
 from garcon.worker.serving.bindings import BINDINGS, OUTPUT_LOST, TOO_LARGE
 from garcon.worker.serving.serving import Serving
 
@@ -254,6 +254,29 @@ class Streams(Cast):
         self.clock.advance(RETRY)
         self.assertEqual([seq for seq, _ in self.wire.taken], [1, 2])
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_more_is_welcome_once_less_waits(self) -> None:
+        """A stream that the link does not take asks its agent to wait; an acknowledgement, a lost
+        session or the end of the stream ends that.
+        """
+        for end in (self.open_again, self.lose, self.close_stream):
+            self.setUp()
+            sink = self.begin()
+            self.wire.is_open = False
+            self.successResultOf(sink.room())
+            for _ in range(WELCOME_FRAMES + 2):
+                sink.event(row())
+            room = sink.room()
+            self.assertNoResult(room)
+            end()
+            self.successResultOf(room)
+
+    def open_again(self) -> None:
+        self.wire.is_open = True
+        self.clock.advance(RETRY)
+
+    def close_stream(self) -> None:
+        self.successResultOf(self.ask(rpc.CLOSE_BINDING, rpc.BindingQuery("binding-1")))
 
     def test_a_launch_needs_its_binding(self) -> None:
         """A run cannot start on a stream that its session has not bound."""

@@ -26,7 +26,7 @@ from garcon.testing.websocket_client import WebSocketClient
 
 BY_HAND, LOCAL, WORKER = "by hand", "Local", "a worker"
 SMALL = "say done"
-POLL = 0.005
+POLL = 0.05
 PATIENCE = 120.0
 AIMS = (
     Bound("agents.overhead_p50", LOCAL, "overhead p50 ms", "ms", 10.0),

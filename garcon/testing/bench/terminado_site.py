@@ -7,7 +7,8 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from terminado import TermSocket, UniqueTermManager
+from terminado.management import UniqueTermManager
+from terminado.websocket import TermSocket
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -85,6 +85,10 @@ class Turn:
         if not self.ends:
             self.events_before_answer += 1
         self.events.append(event)
+
+    def room(self) -> Deferred[None]:
+        """Take whatever comes."""
+        return succeed(None)
 
     @property
     def is_open(self) -> bool:

@@ -13,7 +13,9 @@ why; `is_due` facts, of which a stream has one or two at most, are always kept, 
 a small share that what others keep cannot take from it.
 
 Of each stream only so much is handed out and not acknowledged.  The controller acknowledges what it
-has put where it belongs, so that a long replay comes no faster than it can be stored.
+has put where it belongs, so that a long replay comes no faster than it can be stored.  A stream in
+which something waits behind that welcomes no more: its agent is left to its pipe.  Not so one whose
+session is lost, as its run goes on without the controller.
 
 Values only: the shell that offers frames to the link is `relay.py`.
 """
@@ -26,6 +28,9 @@ from heapq import heapify, heappop, heappush, heapreplace
 from attrs import define, field
 
 from garcon.contract import limits
+
+WELCOME_FRAMES, WELCOME_BYTES = 1_024, limits.MIB
+"""As long as no more of a stream waits to be handed out, more is welcome."""
 
 
 @define(eq=False)
@@ -228,6 +233,18 @@ class Backlog:
         """Whether nothing of this stream waits for an acknowledgement."""
         stream = self._streams.get(binding_id)
         return stream is None or not (stream.handed or stream.waiting)
+
+    def has_room(self, binding_id: str) -> bool:
+        """Whether more is welcome of this stream; of one that is not there whatever comes is
+        dropped.
+        """
+        stream = self._streams.get(binding_id)
+        if stream is None or not stream.is_live:
+            return True
+        if 2 * self.size > self.budget and stream.size > self.share:
+            return False  # many streams together: before rows of one must go
+        waiting = stream.size - stream.handed_size
+        return len(stream.waiting) <= WELCOME_FRAMES and waiting <= WELCOME_BYTES
 
     def _announce(self, binding_id: str, stream: _Stream) -> None:
         head = stream.head()

@@ -129,6 +129,10 @@ class Binding:
         if self.lost is None or isinstance(event, RunEnded):
             self._publish(event)
 
+    def room(self) -> Deferred[None]:
+        """Ask the relay."""
+        return self._relay.room(self.binding_id)
+
     def close(self) -> None:
         """Take no further facts and drop those not delivered."""
         self.is_open = False

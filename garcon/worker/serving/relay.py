@@ -8,10 +8,12 @@ from collections.abc import Callable
 
 from attrs import define, field
 from msgspec import Raw, Struct
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from garcon.contract.limits import KIB, RETRY
 from garcon.contract.rpc import ProducerFrame
+from garcon.deferreds import Waiters
 from garcon.worker.serving.backlog import Backlog
 
 BURST_FRAMES, BURST_BYTES = 64, 256 * KIB
@@ -31,6 +33,8 @@ class Relay:
     _retry_after: float = RETRY
     _retry: IDelayedCall | None = None
     _is_pumping: bool = False
+    _rooms: dict[str, Waiters[None]] = field(factory=dict)
+    """Who waits until more is welcome, by binding."""
 
     def open(self, binding_id: str) -> None:
         """Start the stream of a binding, numbered from 1."""
@@ -39,10 +43,12 @@ class Relay:
     def close(self, binding_id: str) -> None:
         """End a stream; what was not delivered of it is dropped."""
         self._backlog.close(binding_id)
+        self._let_in()
 
     def orphan(self, binding_id: str) -> None:
         """Keep a stream whose session is lost, for the next one that resumes it."""
         self._backlog.orphan(binding_id)
+        self._let_in()
 
     def resume(self, binding_id: str, acknowledged: int) -> int:
         """Send a stream's frames again that were not acknowledged, in a moment: the caller's answer
@@ -61,11 +67,18 @@ class Relay:
             self._pump()
         return kept
 
+    def room(self, binding_id: str) -> Deferred[None]:
+        """Fire once more is welcome of a stream; at once when it is."""
+        if self._backlog.has_room(binding_id):
+            return succeed(None)
+        return self._rooms.setdefault(binding_id, Waiters()).wait()
+
     def acknowledged(self, acknowledgements: dict[str, int]) -> list[str]:
         """Free what the controller has; return those of the streams with nothing outstanding."""
         for binding_id, seq in acknowledgements.items():
             self._backlog.acknowledge(binding_id, seq)
         self._pump_soon()
+        self._let_in()
         return [name for name in acknowledgements if self._backlog.is_drained(name)]
 
     def is_drained(self, binding_id: str) -> bool:
@@ -91,6 +104,11 @@ class Relay:
             self._is_pumping = False
         if wait is not None:
             self._retry = self._clock.callLater(wait, self._pump)
+        self._let_in()
+
+    def _let_in(self) -> None:
+        for binding_id in [name for name in self._rooms if self._backlog.has_room(name)]:
+            self._rooms.pop(binding_id).fire(None)
 
     def _offer_some(self) -> float | None:
         """Offer a burst of frames; return how long to wait before the next, None if there is none

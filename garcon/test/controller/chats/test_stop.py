@@ -6,6 +6,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations
 from garcon.contract.events import ProcessingUpdated
+from garcon.controller.chats.commits import PENDING_ROWS
 from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
@@ -61,6 +62,31 @@ class StopTests(ChatsTestCase):
         self.local.last.say("later")
         self.assertEqual(self.kinds()[-1][2], "long")
         self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+    def test_more_output_than_can_be_held(self) -> None:
+        """Is dropped with the rest when the stop is taken: a stop is no failure."""
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.flood()
+        self.assertEqual(self.phase(), "stopping")
+        self.local.last.finish()
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertEqual(self.receipt(self.turn).body["state"], "interrupted")
+
+    def test_more_output_than_can_be_held_of_a_stop_that_fails(self) -> None:
+        """Something of the turn is missing, so it ends as one that overran, and says that."""
+        self.local.say_nothing = True
+        d = self.stop()
+        self.flood()
+        self.clock.advance(16)
+        self.assertEqual(self.successResultOf(d).body["outcome"], "failed")
+        receipt = self.receipt(self.turn).body
+        self.assertEqual(receipt["state"], "failed")
+        self.assertIn("faster than its output could be kept", receipt["error"])
+
+    def flood(self) -> None:
+        for n in range(PENDING_ROWS + 2):
+            self.local.last.say(f"{n}")
 
     def test_an_agent_that_does_not_end_is_left_behind(self) -> None:
         """Ten seconds after it took the stop the turn is over all the same."""

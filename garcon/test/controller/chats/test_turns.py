@@ -8,7 +8,7 @@ from msgspec import UNSET
 from garcon.contract.events import ChatMessages, ProcessingUpdated, RunFinished
 from garcon.contract.runs import RunEnded, UnknownEvent
 from garcon.controller.chats.commits import PENDING_ROWS, RETRIES, WELCOME_ROWS
-from garcon.runtime.interfaces import IPacedRunSink
+from garcon.runtime.interfaces import IRunSink
 from garcon.store.interfaces import IStore
 from garcon.store.sqlite import SqliteStore
 from garcon.test.controller.chats.cast import ChatsTestCase
@@ -165,7 +165,7 @@ class RoomTests(ChatsTestCase):
         super().setUp()
         self.view = self.started()
         self.run_chat(self.view)
-        self.sink = IPacedRunSink(self.local.last.sink)
+        self.sink = IRunSink(self.local.last.sink)
 
     def test_while_the_store_keeps_up(self) -> None:
         """Always."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
@@ -56,6 +56,9 @@ class Sink:
 
     def event(self, event: RunEvent) -> None:
         self.events.append(event)
+
+    def room(self) -> Deferred[None]:
+        return succeed(None)
 
 
 def new_ids() -> Callable[[], str]:

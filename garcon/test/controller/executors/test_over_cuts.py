@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from zope.interface import implementer
 
 from garcon.contract.limits import GRACE, LAUNCH_WAIT, MIB, NEWER_GRACE
@@ -71,6 +71,9 @@ class Reader:
     decides: bool = True
     events: list[RunEvent] = field(factory=list)
     answers: list[Any] = field(factory=list)
+
+    def room(self) -> Deferred[None]:
+        return succeed(None)
 
     def event(self, event: RunEvent) -> None:
         self.events.append(event)

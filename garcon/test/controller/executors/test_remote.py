@@ -32,7 +32,7 @@ from garcon.contract.steering import (
 from garcon.controller.executors.remote import ACK_BYTES, ACK_FRAMES
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
-from garcon.runtime.interfaces import IPacedRunSink
+from garcon.runtime.interfaces import IRunSink
 from garcon.test.controller.executors.cast import ExecutorsCase, Sink
 from garcon.testing.held_link import HeldGeneration
 
@@ -60,7 +60,7 @@ def row(text: str) -> RowProduced:
 FINISHED = RunEnded(outcome="finished")
 
 
-@implementer(IPacedRunSink)
+@implementer(IRunSink)
 class FullSink(Sink):
     """One that has room when the test says so."""
 
