@@ -8,6 +8,8 @@ from garcon.contract.messages import Image
 from garcon.runtime.agents.conversation import Output, Send
 
 Message = dict[str, Any]
+NAME = 200
+"""Characters of a name; Claude Code takes 36."""
 
 
 def user_line(content: list[Message], line_id: str, *, at_once: bool = False) -> Output:
@@ -78,6 +80,19 @@ def as_object(value: object) -> Message:
 def objects(value: object) -> list[Message]:
     """Return the objects of a list, none where there is none."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def number(value: object) -> int | float | None:
+    """Return a number that can be counted with, None for anything else: JSON has no end to its
+    integers, and programs write numbers that are none.
+    """
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_one and abs(value) < 2**53 else None  # type: ignore[arg-type,return-value]
+
+
+def name(value: object) -> str:
+    """Return a name by which something is asked for again, and an empty one for what is none."""
+    return value if isinstance(value, str) and len(value) <= NAME else ""
 
 
 def words(value: object) -> str:

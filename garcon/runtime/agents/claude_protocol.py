@@ -110,7 +110,9 @@ class ClaudeConversation:
         earlier = None if self.forks else preface(launch)
         if earlier is not None:
             content.insert(0, lines.text_block(earlier))
-        return [*content, lines.text_block(launch.prompt)]
+        if launch.prompt.strip() or not content:
+            content.append(lines.text_block(launch.prompt))
+        return content
 
     def _begin(self, stamp: Stamp) -> list[Output]:
         """Write the turn's line, once the agent has taken the turn's settings."""
@@ -261,8 +263,8 @@ class ClaudeConversation:
         return []
 
     def _named(self, message: Message) -> list[Output]:
-        session_id = message.get("session_id")
-        if not isinstance(session_id, str) or not session_id or session_id == self._session_id:
+        session_id = lines.name(message.get("session_id"))
+        if not session_id or session_id == self._session_id:
             return []
         known = self._session_id or (self._launch.agent_session_id if self._launch else None)
         is_fork, self.forks = self.forks, False
@@ -302,8 +304,7 @@ class ClaudeConversation:
         return self._rows(claude_rows.results(content, stamp.now), None)
 
     def _note_entry(self, message: Message) -> None:
-        entry = message.get("uuid")
-        self._anchor = entry if isinstance(entry, str) and entry else None
+        self._anchor = lines.name(message.get("uuid")) or None
 
     def _rows(self, rows: Iterable[ProviderRow], anchor: str | None) -> list[Output]:
         outputs: list[Output] = []

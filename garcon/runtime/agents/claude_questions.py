@@ -59,6 +59,8 @@ class Questions:
         self, question: Question, mode: PermissionMode, is_planning: bool, stamp: Stamp
     ) -> list[Output]:
         """Answer it if the mode does, else have the user asked."""
+        if any(question.request_id == one.request_id for one in self._open.values()):
+            return []  # the user looks at it already
         tool = tool_use(question.tool, question.tool_id, question.input, stamp.now)
         if question.tool not in FOR_THE_USER:
             if mode == "manualBypass":

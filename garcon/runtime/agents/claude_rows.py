@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from garcon.contract.messages import (
     AssistantMessage,
@@ -15,7 +15,7 @@ from garcon.contract.messages import (
     ToolResult,
     TranscriptNotice,
 )
-from garcon.runtime.agents.claude_lines import Message, as_object, objects, words
+from garcon.runtime.agents.claude_lines import Message, as_object, number, objects, words
 from garcon.runtime.agents.claude_tools import result_text, tool_use
 
 SYNTHETIC = "<synthetic>"
@@ -67,8 +67,8 @@ def compaction(about: Message, summary: str, now: str) -> Compaction:
         timestamp=now,
         trigger=trigger,
         summary=summary,
-        pre_tokens=_number(about, "pre_tokens", "preTokens"),
-        post_tokens=_number(about, "post_tokens", "postTokens"),
+        pre_tokens=_count(about, "pre_tokens", "preTokens"),
+        post_tokens=_count(about, "post_tokens", "postTokens"),
     )
 
 
@@ -81,14 +81,14 @@ def text_of(content: object) -> str:
 def retrying(message: Message, now: str) -> TranscriptNotice:
     """Return the row of a model request that failed and will be sent again."""
     status, kind = message.get("error_status"), words(message.get("error"))
-    what = f"HTTP {status}" if isinstance(status, int) else "no answer"
+    what = f"HTTP {status}" if type(status) is int else "no answer"
     if kind and kind != "unknown":
         what = f"{what}, {kind.replace('_', ' ')}"
     attempt, most = message.get("attempt"), message.get("max_retries")
-    delay = message.get("retry_delay_ms")
-    wait = f" in {delay / 1000:.1f} s" if isinstance(delay, int | float) else ""
+    delay = number(message.get("retry_delay_ms"))
+    wait = "" if delay is None else f" in {delay / 1000:.1f} s"
     text = f"The model could not be reached ({what}); trying again{wait}"
-    if isinstance(attempt, int) and isinstance(most, int):
+    if type(attempt) is int and type(most) is int:
         text = f"{text} (attempt {attempt} of {most})"
     return TranscriptNotice(timestamp=now, content=f"{text}.")
 
@@ -101,14 +101,15 @@ def said_alone(text: str, now: str) -> TranscriptNotice:
 
 def failure_text(result: Message) -> str:
     """Return why a turn failed, with the status of a failed model request in it."""
-    errors = [str(one) for one in result.get("errors") or []]
-    text = words(result.get("result")) or "; ".join(errors)
+    errors = result.get("errors")
+    told = [text for one in errors if (text := words(one))] if isinstance(errors, list) else []
+    text = words(result.get("result")) or "; ".join(told)
     text = text or f"the agent failed: {result.get('subtype')}"
     status = result.get("api_error_status")
-    if isinstance(status, int) and str(status) not in text:
+    if type(status) is int and str(status) not in text:
         text = f"{text} (HTTP {status})"
     return text
 
 
-def _number(about: Message, *names: str) -> Any:
-    return next((v for name in names if isinstance(v := about.get(name), int | float)), UNSET)
+def _count(about: Message, *names: str) -> float | UnsetType:
+    return next((v for name in names if (v := number(about.get(name))) is not None), UNSET)

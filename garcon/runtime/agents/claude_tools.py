@@ -29,6 +29,7 @@ from garcon.contract.messages import (
     WebSearchToolUse,
     WriteToolUse,
 )
+from garcon.runtime.agents.claude_lines import number
 
 Input = dict[str, Any]
 
@@ -50,18 +51,18 @@ def tool_use(name: str, tool_id: str, given: Input, now: str) -> ToolUse:
 def questions(given: Input) -> list[Question]:
     """Return the questions of an ``AskUserQuestion`` call, with ids made from their places."""
     found = []
-    for number, question in enumerate(_objects(given.get("questions")), 1):
+    for place, question in enumerate(_objects(given.get("questions")), 1):
         options = [
             QuestionOption(
-                id=f"option-{place}",
-                label=_text(option, "label") or f"Option {place}",
+                id=f"option-{nth}",
+                label=_text(option, "label") or f"Option {nth}",
                 description=_optional(option, "description"),
             )
-            for place, option in enumerate(_objects(question.get("options")), 1)
+            for nth, option in enumerate(_objects(question.get("options")), 1)
         ]
         found.append(
             Question(
-                id=f"question-{number}",
+                id=f"question-{place}",
                 prompt=_text(question, "question"),
                 options=options,
                 header=_optional(question, "header"),
@@ -73,10 +74,9 @@ def questions(given: Input) -> list[Question]:
 
 def answered(given: Input, response: dict[str, Any]) -> Input:
     """Return the call's input with the user's answers in the words of its options."""
-    chosen = {
-        answer.get("questionId"): [str(o) for o in answer.get("selectedOptionIds") or []]
-        for answer in _objects(response.get("answers"))
-    }
+    chosen = {}
+    for answer in _objects(response.get("answers")):
+        chosen[_text(answer, "questionId")] = _texts(answer.get("selectedOptionIds"))
     answers = {}
     for question in questions(given):
         labels = {option.id: option.label for option in question.options}
@@ -242,8 +242,8 @@ def _optional(given: Input, *names: str) -> str | UnsetType:
 
 
 def _number(given: Input, name: str) -> int | UnsetType:
-    value = given.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else UNSET
+    value = number(given.get(name))
+    return value if isinstance(value, int) else UNSET
 
 
 def _status(todo: Input) -> Literal["pending", "in_progress", "completed"]:
@@ -253,6 +253,10 @@ def _status(todo: Input) -> Literal["pending", "in_progress", "completed"]:
         case "completed":
             return "completed"
     return "pending"
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _objects(value: object) -> list[Input]:

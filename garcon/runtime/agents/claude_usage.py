@@ -7,7 +7,7 @@ from typing import Any
 from attrs import define
 
 from garcon.contract.runs import Usage
-from garcon.runtime.agents.claude_lines import Message, as_object
+from garcon.runtime.agents.claude_lines import Message, as_object, number
 
 
 @define
@@ -26,8 +26,8 @@ class Spent:
         for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"):
             self._given += _count(used.get(name))
         self._made += _count(used.get("output_tokens"))
-        total = result.get("total_cost_usd")
-        if isinstance(total, int | float) and not isinstance(total, bool):
+        total = number(result.get("total_cost_usd"))
+        if total is not None:
             self._cost += max(0.0, total - self._told)
             self._told = max(self._told, float(total))
         for model in as_object(result.get("modelUsage")).values():
@@ -50,5 +50,5 @@ class Spent:
 
 
 def _count(value: Any) -> int:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
-    return value if is_count else 0
+    counted = number(value)
+    return counted if isinstance(counted, int) and counted > 0 else 0

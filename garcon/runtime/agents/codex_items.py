@@ -23,7 +23,7 @@ from garcon.contract.messages import (
     UnknownToolUse,
     WebSearchToolUse,
 )
-from garcon.runtime.agents.codex_wire import an_object, objects_of, text_of
+from garcon.runtime.agents.codex_wire import an_object, objects_of, text_of, texts_of
 
 Item = dict[str, Any]
 STILL_RUNS = "The command still runs in the background."
@@ -49,8 +49,7 @@ def said(item: Item, now: str) -> Iterator[ProviderRow]:
                 yield AssistantMessage(timestamp=now, content=text)
         case "reasoning":
             # Some models tell a summary, some what they really thought.
-            parts = item.get("summary") or item.get("content")
-            text = "\n\n".join(map(text_of, parts)) if isinstance(parts, list) else ""
+            text = "\n\n".join(texts_of(item.get("summary")) or texts_of(item.get("content")))
             if text.strip():
                 yield Thinking(timestamp=now, content=text)
 
@@ -154,10 +153,10 @@ def _external(tool_id: str, item: Item, now: str) -> ToolUse:
 def _subagent(tool_id: str, item: Item, now: str) -> ToolUse:
     action = _ACTIONS.get(text_of(item.get("tool")))
     details = {
-        "targets": [text_of(one) for one in item.get("receiverThreadIds") or []],
-        "message": item.get("prompt"),
-        "model": item.get("model"),
-        "reasoningEffort": item.get("reasoningEffort"),
+        "targets": texts_of(item.get("receiverThreadIds")),
+        "message": text_of(item.get("prompt")),
+        "model": text_of(item.get("model")),
+        "reasoningEffort": text_of(item.get("reasoningEffort")),
     }
     details = {name: value for name, value in details.items() if value}
     if action is None:
@@ -199,9 +198,9 @@ _USES: dict[str, Callable[[str, Item, str], ToolUse | None]] = {
 def _output(item: Item) -> str:
     match item.get("type"):
         case "commandExecution":
-            return text_of(item.get("aggregatedOutput")) or _DECLINED.get(item.get("status"), "")
+            return text_of(item.get("aggregatedOutput")) or _not_done(item)
         case "fileChange":
-            return _DECLINED.get(item.get("status"), "")
+            return _not_done(item)
         case "mcpToolCall":
             failed = text_of(an_object(item.get("error")).get("message"))
             return failed or in_words(an_object(item.get("result")).get("content"))
@@ -216,10 +215,13 @@ def _output(item: Item) -> str:
     return ""
 
 
-_DECLINED: dict[object, str] = {
-    "declined": "This was not allowed.",
-    "failed": "This failed.",
-}
+def _not_done(item: Item) -> str:
+    match item.get("status"):
+        case "declined":
+            return "This was not allowed."
+        case "failed":
+            return "This failed."
+    return ""
 
 
 def _states(states: dict[str, Any]) -> str:

@@ -96,14 +96,15 @@ class ModelList:
         return self._kept or WELL_KNOWN
 
     async def models(self, program: str) -> Models:
-        """Return the models of a program.  Cancelling ends the question, for everybody."""
+        """Return the models of a program.  Cancelling ends the question; whoever waits for it asks
+        again.
+        """
         clock: IReactorTime = self._reactor
         of = _identity(program)
+        while self._asking is not None:
+            await self._asking.wait()
         if self._kept is not None and self._of == of and clock.seconds() < self._until:
             return self._kept
-        if self._asking is not None:
-            await self._asking.wait()
-            return self.known()
         self._asking = Waiters()
         try:
             told = await self._ask(program)

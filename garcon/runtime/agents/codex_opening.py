@@ -18,6 +18,7 @@ from garcon.runtime.agents.codex_wire import (
     Calls,
     an_object,
     error_of,
+    name_of,
     text_of,
 )
 from garcon.runtime.agents.conversation import Output, Ready, Refused, Send, Version
@@ -107,7 +108,7 @@ class Opening:
         return self._calls.ask(purpose, f"thread/{purpose}", {**where, **parameters})
 
     def _opened(self, purpose: str, result: dict[str, Any]) -> list[Output]:
-        self.thread_id = text_of(an_object(result.get("thread")).get("id"))
+        self.thread_id = name_of(an_object(result.get("thread")).get("id"))
         self.model = text_of(result.get("model"))
         self.is_fork = purpose == "fork" and self._resume is None
         if not self.thread_id:

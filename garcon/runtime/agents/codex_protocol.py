@@ -32,8 +32,8 @@ from garcon.runtime.agents.codex_wire import (
     an_object,
     answer,
     error_of,
+    name_of,
     refusal,
-    text_of,
 )
 from garcon.runtime.agents.conversation import Emit, Output, SteerSettled, Unknown
 from garcon.runtime.agents.endpoints import model_of
@@ -42,6 +42,8 @@ from garcon.runtime.agents.stamps import Stamp
 
 NO_INSTRUCTIONS = "Codex compacts without instructions; these were left out."
 _OF_TURNS = frozenset({"turn/started", "turn/completed"})
+FOR_ALL = frozenset({"serverRequest/resolved"})
+"""What is heard of subagents too: their requests are asked like any other."""
 
 
 @define(eq=False)
@@ -59,6 +61,7 @@ class CodexConversation:
     _opening: Opening = field(init=False)
     _memory: Memory = field(factory=Memory)
     _turn: CodexTurn | None = None
+    _turns: int = 0
 
     def __attrs_post_init__(self) -> None:
         self._opening = Opening(self._opened_for, self._resume, self._calls)
@@ -67,16 +70,23 @@ class CodexConversation:
         return self._opening.begin()
 
     def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
-        self._turn = CodexTurn(launch, self._memory)
+        self._turns += 1
+        turn = self._turn = CodexTurn(launch, self._memory)
+        outputs = turn.begun(stamp)
         opening = self._opening
         if launch.is_compaction:
+            if launch.prompt.strip():
+                outputs.append(notice(NO_INSTRUCTIONS, stamp))
             parameters = {"threadId": opening.thread_id}
-            asked = self._calls.ask("turn", "thread/compact/start", parameters)
-            return [*([notice(NO_INSTRUCTIONS, stamp)] if launch.prompt.strip() else []), asked]
+            return [*outputs, self._calls.ask(self._of("turn"), "thread/compact/start", parameters)]
         told = None if opening.is_fork else preface(launch)
         efforts = self._efforts(model_of(launch) or opening.model)
         parameters = turn_parameters(launch, opening.thread_id, opening.model, efforts, told)
-        return [self._calls.ask("turn", "turn/start", parameters)]
+        return [*outputs, self._calls.ask(self._of("turn"), "turn/start", parameters)]
+
+    def _of(self, purpose: str) -> str:
+        """Return a purpose of this turn's, which no answer to an earlier turn's request has."""
+        return f"{purpose} {self._turns}"
 
     def interrupt(self, stamp: Stamp) -> list[Output]:
         turn = self._turn
@@ -144,9 +154,13 @@ class CodexConversation:
             return [Unknown(method, message)]
         turn = self._turn
         thread_id = parameters.get("threadId")
-        if turn is None or turn.end is not None:
+        if turn is None:
+            self._memory.heard_between_turns(method, parameters)
             return []
-        if thread_id is not None and thread_id != self._opening.thread_id:
+        if turn.end is not None:
+            return []
+        is_anothers = thread_id is not None and thread_id != self._opening.thread_id
+        if is_anothers and method not in FOR_ALL:
             return []  # a subagent's: its own call shows what it found
         match method:
             case "turn/started":
@@ -163,9 +177,9 @@ class CodexConversation:
         turn = self._turn
         if turn is None:
             return []
-        if purpose == "clean":
+        if purpose == self._of("clean"):
             return self._over(turn.end) if turn.end is not None else []
-        if purpose != "turn":
+        if purpose != self._of("turn"):
             return []  # an interrupt that came too late, mostly: the end is on its way
         error = error_of(message)
         if error is None:
@@ -196,7 +210,7 @@ class CodexConversation:
 
     def _named(self, turn: CodexTurn, said: object) -> list[Output]:
         """Take the name of the turn; from then on there is a thread that can be resumed."""
-        name = text_of(an_object(said).get("id"))
+        name = name_of(an_object(said).get("id"))
         if not name or turn.id:
             return []
         turn.id = name
@@ -210,12 +224,16 @@ class CodexConversation:
     def _completed(self, turn: CodexTurn, said: dict[str, Any], stamp: Stamp) -> list[Output]:
         if turn.id and said.get("id") != turn.id:
             return []
+        outputs = self._named(turn, said)
         match said.get("status"):
             case "completed" if not turn.is_stopping:
-                return self._end(turn, "finished", None, stamp)
+                end = self._end(turn, "finished", None, stamp)
             case "failed" if not turn.is_stopping:
-                return self._end(turn, "failed", failure_text(an_object(said.get("error"))), stamp)
-        return self._end(turn, "interrupted", None, stamp)
+                text = failure_text(an_object(said.get("error")))
+                end = self._end(turn, "failed", text, stamp)
+            case _:
+                end = self._end(turn, "interrupted", None, stamp)
+        return [*outputs, *end]
 
     def _end(
         self,
@@ -235,7 +253,8 @@ class CodexConversation:
         if outcome != "interrupted":
             return [*outputs, *self._over(end)]
         parameters = {"threadId": self._opening.thread_id}
-        outputs.append(self._calls.ask("clean", "thread/backgroundTerminals/clean", parameters))
+        clean = "thread/backgroundTerminals/clean"
+        outputs.append(self._calls.ask(self._of("clean"), clean, parameters))
         if not turn.is_stopping:
             return [*outputs, *self._over(end)]  # nobody watches how long that takes
         turn.end = end

@@ -65,6 +65,11 @@ class Asked:
         return self.kind == "elicitation" and (has_members or self.parameters.get("mode") == "url")
 
     @property
+    def root(self) -> str:
+        """The directory whose files could be changed from then on, where a change brings that."""
+        return text_of(self.parameters.get("grantRoot")) if self.kind == "edit" else ""
+
+    @property
     def server(self) -> str:
         """The server that asks, where it is one."""
         return text_of(self.parameters.get("serverName"))
@@ -156,6 +161,12 @@ def read(
                 timestamp=now, tool_id=tool_id, raw_name="fileChange", input=parameters
             )
             tool = known or missing
+            root = text_of(parameters.get("grantRoot"))
+            if known is not None and root:
+                # More than the change itself, which has its row already.
+                tool = RequestPermissionsToolUse(
+                    timestamp=now, tool_id=tool_id, permissions={"write": [root]}, reason=reason
+                )
         case "permissions":
             wanted = an_object(parameters.get("permissions"))
             tool = RequestPermissionsToolUse(

@@ -63,13 +63,14 @@ def turn_parameters(
     strength = effort(launch.thinking_mode, supported)
     mode = "plan" if launch.permission_mode == "plan" else "default"
     settings = {"model": model, "reasoning_effort": strength, "developer_instructions": None}
+    given = [part for image in launch.images if (part := _picture(image)) is not None]
+    if told is not None:
+        given.append(text_input(told))
+    if launch.prompt.strip() or not given:
+        given.append(text_input(launch.prompt))
     return {
         "threadId": thread_id,
-        "input": [
-            *(part for image in launch.images if (part := _picture(image)) is not None),
-            *([text_input(told)] if told is not None else []),
-            text_input(launch.prompt),
-        ],
+        "input": given,
         "cwd": launch.project_path,
         "approvalPolicy": policy.approval,
         "sandboxPolicy": policy.sandbox,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from attrs import define, field
 from msgspec import UNSET
 
+from garcon.contract.limits import KIB
 from garcon.contract.messages import (
     Compaction,
     Todo,
@@ -35,6 +36,12 @@ from garcon.runtime.agents.conversation import Emit, Output, Unknown
 from garcon.runtime.agents.stamps import Stamp
 from garcon.runtime.agents.unknown import new_fields
 
+NOTICED = 100
+"""Warnings that are remembered as told."""
+ENDED = 20
+"""Commands whose end between turns is kept for the next one, the newest."""
+ENDED_TEXT = 8 * KIB
+"""Characters of what each of them printed."""
 COMPACTED = "Codex made the conversation shorter for its model. It does not show its summary."
 _STATUS: dict[str, Literal["pending", "in_progress", "completed"]] = {
     "inProgress": "in_progress",
@@ -48,10 +55,24 @@ class Memory:
 
     in_background: set[str] = field(factory=set)
     """Commands that went on when their turn was over."""
+    ended: list[dict[str, Any]] = field(factory=list)
+    """Those that ended since the last turn, as items."""
     noticed: set[str] = field(factory=set)
     spent: Spent = field(factory=Spent)
     context_before: int | None = None
     """As it was when a compaction began."""
+
+    def heard_between_turns(self, method: str, said: dict[str, Any]) -> None:
+        """Keep how a command of an earlier turn has ended, to be told with the next one."""
+        item = an_object(said.get("item"))
+        item_id = text_of(item.get("id"))
+        if method != "item/completed" or item_id not in self.in_background:
+            return
+        self.in_background.discard(item_id)
+        printed = text_of(item.get("aggregatedOutput"))
+        if len(printed) > ENDED_TEXT:
+            item = {**item, "aggregatedOutput": f"[…]\n{printed[-ENDED_TEXT:]}"}
+        self.ended = [*self.ended, item][-ENDED:]
 
 
 @define(eq=False)
@@ -66,13 +87,19 @@ class CodexTurn:
     """It is over, but for the cleaning up."""
     _open: dict[str, dict[str, Any]] = field(factory=dict)
     """Tool calls that have not ended."""
-    _shown: dict[str, ToolUse] = field(factory=dict)
+    _shown: dict[str, ToolUse | None] = field(factory=dict)
+    """The rows of calls, None for one that has ended."""
     _questions: dict[str, Asked] = field(factory=dict)
 
     @property
     def is_on(self) -> bool:
         """Whether it goes on, and is to go on."""
         return not self.is_stopping and self.end is None
+
+    def begun(self, stamp: Stamp) -> list[Output]:
+        """Tell what ended since the last turn."""
+        ended, self._memory.ended = self._memory.ended, []
+        return [row(codex_items.result(item, stamp.now)) for item in ended]
 
     def told(self, method: str, said: dict[str, Any], stamp: Stamp) -> list[Output]:
         """Take a notification that is one of `HANDLED`."""
@@ -101,6 +128,7 @@ class CodexTurn:
         if item_id in self._open or item_id in background:
             self._open.pop(item_id, None)
             background.discard(item_id)
+            self._shown[item_id] = None
             outputs.append(row(codex_items.result(item, stamp.now)))
         return outputs
 
@@ -168,6 +196,8 @@ class CodexTurn:
         text = text_of(said.get("message"))
         if not text or text in self._memory.noticed:
             return []  # most are said anew with each turn
+        if len(self._memory.noticed) >= NOTICED:
+            self._memory.noticed.clear()
         self._memory.noticed.add(text)
         return [notice(text, stamp)]
 
@@ -269,7 +299,7 @@ def _verdict(launch: Launch, asked: Asked) -> bool | None:
             return True
         case "plan":
             return False
-        case "acceptEdits" if asked.kind == "edit":
+        case "acceptEdits" if asked.kind == "edit" and not asked.root:
             return True
     return None
 

@@ -49,5 +49,5 @@ def _tokens(counted: dict[str, Any]) -> tuple[int, int]:
 
 
 def _count(value: Any) -> int:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    is_count = type(value) is int and 0 < value < 2**53
     return value if is_count else 0

@@ -10,6 +10,8 @@ from garcon.contract.version import VERSION
 from garcon.runtime.agents.conversation import Send
 
 METHOD_NOT_FOUND = -32601
+NAME = 200
+"""Characters of a name; Codex takes 36."""
 INITIALIZE: dict[str, Any] = {
     "clientInfo": {"name": "garcon", "title": "Garcon", "version": VERSION},
     "capabilities": {
@@ -84,6 +86,17 @@ def an_object(value: object) -> dict[str, Any]:
 def objects_of(value: object) -> list[dict[str, Any]]:
     """Return the objects of a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def texts_of(value: object) -> list[str]:
+    """Return the texts of a list, but for empty ones."""
+    return [text for one in value if (text := text_of(one))] if isinstance(value, list) else []
+
+
+def name_of(value: object) -> str:
+    """Return a name by which something is asked for again, and an empty one for what is none."""
+    text = text_of(value)
+    return text if len(text) <= NAME else ""
 
 
 def text_of(value: object) -> str:

@@ -99,6 +99,17 @@ class ModelTests(RuntimeCase):
         self.a_program(ANSWERS)
         self.assertEqual(await self.names(runtime), ["m2", "m1"])
 
+    async def test_those_who_wait_for_a_question_that_is_given_up(self) -> None:
+        """Ask it again: nobody is told what Codex itself has not been asked."""
+        hangs = "#!/bin/sh\n[ -e {begun} ] || {{ echo $$ > {begun}; exec cat > /dev/null; }}\n"
+        runtime = self.a_program(hangs + ANSWERS.removeprefix("#!/bin/sh\n"))
+        given_up, waits = runtime.catalog("codex"), runtime.catalog("codex")
+        await self.pid_in("begun")
+        given_up.addErrback(lambda _: None)
+        given_up.cancel()
+        (entry,) = await waits
+        self.assertEqual([model.value for model in entry.models], ["m2", "m1"])
+
     async def test_a_question_that_is_given_up(self) -> None:
         """Nothing is left of it, and the next one asks anew."""
         runtime = self.a_program("#!/bin/sh\necho $$ > {begun}\ncat > /dev/null\n")

@@ -18,12 +18,15 @@ from garcon.contract.messages import (
 )
 from garcon.contract.runs import (
     ForkPoint,
+    HistoryMessage,
     NativeRow,
     NativeSession,
     PermissionWithdrawn,
     RunEnded,
     SessionStarted,
 )
+from garcon.runtime.agents.codex_client import CodexClient
+from garcon.runtime.agents.codex_program import program_behind
 from garcon.test.live.codex_cases import (
     PIXEL,
     CodexCase,
@@ -117,6 +120,46 @@ class Sessions(CodexCase):
         self.assertEqual(asked.content, "turn 1")
         self.assertEqual(len(asked.images or []), 1)
         self.assertEqual(shown[-1][1], "two")
+
+    async def test_reverted_elsewhere(self) -> None:
+        """What was taken back is not read, not gone on with, and no point to fork at; a fork there
+        is told what was said.
+        """
+        self.script.push("one", "two", "three", "four")
+        session = (await self.whole("turn 1")).session_id
+        reverted = (await self.whole("turn 2", agent_session_id=session)).of(RunEnded)[0].anchor
+        await self.codex.stop()
+        client = CodexClient(cast(Any, reactor))
+        self.addCleanup(client.close)
+        program = program_behind(self.environment["GARCON_CODEX_CLI"])
+        await client.open([program, "app-server"], self.environment, "/")
+        await client.call("thread/resume", {"threadId": session})
+        await client.call("thread/revert", {"threadId": session, "beforeTurnId": reverted})
+        await client.close()
+        self.codex = self.a_runtime()
+        rows = [getattr(row, "content", None) for row in await self.remembered(session)]
+        self.assertEqual(rows, ["turn 1", "one"])
+        await self.whole("turn 3", agent_session_id=session)
+        self.assertIn("turn 1", str(self.asked["input"]))
+        self.assertNotIn("turn 2", str(self.asked["input"]))
+        point = ForkPoint(session, reverted)
+        told = [HistoryMessage("user", "turn 2"), HistoryMessage("assistant", "two")]
+        other = {"chat_id": "1700000000000002", "fork_from": point, "history": told}
+        fork = await self.whole("turn 4", **other)
+        self.assertFalse(fork.of(SessionStarted)[0].is_fork)
+        self.assertIn("turn 2", str(self.asked["input"]))
+
+    async def test_a_command_that_ends_between_turns(self) -> None:
+        """What it printed is told with the next turn."""
+        call = runs_command("sleep 1; echo from-behind", yield_time_ms=250)
+        self.script.push(said(call), "It runs.", "Next.")
+        first = await self.whole("run it")
+        self.assertEqual(first.results, [("The command still runs in the background.", False)])
+        (slot,) = self.codex._slots.values()
+        memory = cast(Any, slot.session)._member.conversation._memory
+        await self.eventually(lambda: bool(memory.ended), "the end of the command")
+        second = await self.whole("and?", agent_session_id=first.session_id)
+        self.assertEqual(second.results, [("from-behind\n", False)])
 
     async def remembered(self, session_id: str) -> list[NativeRow]:
         """Read a session's history."""

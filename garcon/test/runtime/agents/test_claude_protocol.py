@@ -315,6 +315,15 @@ class Deciding(ClaudeCase):
         answer = a_response("run", asked)
         self.assertIsNone(self.conversation.decide(answer, self.taken.stamp()))
 
+    def test_a_request_that_is_sent_again_while_it_is_open(self) -> None:
+        """The user is asked once."""
+        self.ask()
+        self.ask()
+        self.assertEqual(len(self.taken.events), 1)
+        self.decide()
+        self.ask()
+        self.assertEqual(self.taken.story(), ["asked: BashToolUse"] * 2)
+
     def test_unknown_requests_are_answered(self) -> None:
         """A request nobody answers would block the turn for ever."""
         self.hear("control_request", request_id="h", request={"subtype": "hook_callback"})
@@ -454,6 +463,13 @@ class Rows(ClaudeCase):
             picture["source"], {"type": "base64", "media_type": "image/png", "data": "AAA"}
         )
         self.assertEqual(text["text"], "look")
+        self.begin()
+        self.take_up()
+        self.result()
+        alone_launch = a_launch("", images=launch.images)
+        self.taken.take(self.conversation.prompt(alone_launch, self.taken.stamp()))
+        (alone,) = self.taken.sent[-1]["message"]["content"]
+        self.assertEqual(alone["type"], "image")
 
 
 class Tools(SynchronousTestCase):

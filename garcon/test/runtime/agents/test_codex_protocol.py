@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.contract.messages import Compaction, TodoWriteToolUse
+from garcon.contract.messages import Compaction, Image, TodoWriteToolUse
 from garcon.contract.runs import RowProduced, RunEnded, SessionStarted, Usage
 from garcon.contract.steering import Steer, Steered, SteerTarget
 from garcon.runtime.agents.codex_protocol import NO_INSTRUCTIONS
@@ -15,6 +15,7 @@ from garcon.runtime.agents.codex_settings import USUAL_EFFORTS, effort
 from garcon.runtime.agents.conversation import SteerSettled, Unknown
 from garcon.test.runtime.agents.codex_cast import THREAD, TURN, CodexCase
 from garcon.test.runtime.agents.codex_replay import Player
+from garcon.testing.agent_runs import a_launch
 
 WARNED = "TranscriptNotice: Model metadata for `scripted-model` not found."
 
@@ -131,6 +132,15 @@ class Turns(CodexCase):
         self.assertIs(parameters["sandboxPolicy"]["networkAccess"], False)
         self.assertIsNone(parameters["effort"])
         self.assertEqual(parameters["collaborationMode"]["mode"], "default")
+
+    def test_a_picture_alone(self) -> None:
+        """No empty text is said with it."""
+        self.complete()
+        picture = Image(data="data:image/png;base64,AAA")
+        for text, kinds in (("", ["image"]), ("look", ["image", "text"])):
+            launch = a_launch(text, images=[picture])
+            self.taken.take(self.conversation.prompt(launch, self.taken.stamp()))
+            self.assertEqual([one["type"] for one in self.sent["params"]["input"]], kinds)
 
     def test_modes(self) -> None:
         """Policy and sandbox of each mode."""

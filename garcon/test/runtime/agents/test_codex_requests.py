@@ -161,6 +161,13 @@ class Approvals(CodexCase):
         self.hear("serverRequest/resolved", requestId=0)
         self.assertEqual(self.taken.story(), ["withdrawn"])
 
+    def test_void_ones_of_a_subagent_are_withdrawn(self) -> None:
+        """They were asked like any other."""
+        self.ask(COMMAND, 5, command="ls", threadId="other")
+        self.taken.story()
+        self.hear("serverRequest/resolved", requestId=5, threadId="other")
+        self.assertEqual(self.taken.story(), ["withdrawn"])
+
     def test_between_turns(self) -> None:
         """Nobody is there to decide: it is denied."""
         self.complete()
@@ -192,6 +199,15 @@ class Modes(CodexCase):
             self.assertEqual(self.answered(mode, COMMAND, command="ls"), command, mode)
             self.assertEqual(self.answered(mode, EDIT), edit, mode)
             self.assertIsNone(self.answered(mode, QUESTION, questions=QUESTIONS), mode)
+
+    def test_a_change_that_brings_a_directory(self) -> None:
+        """Who accepts edits has not accepted that; the directory is shown."""
+        self.begin("acceptEdits")
+        self.item("fileChange", "started", changes=[])
+        self.ask(EDIT, grantRoot="/srv", reason="more")
+        tool = self.taken.asked.requested_tool
+        assert isinstance(tool, RequestPermissionsToolUse)
+        self.assertEqual((tool.permissions, tool.reason), ({"write": ["/srv"]}, "more"))
 
     def test_what_we_allow_by_ourselves_has_its_row(self) -> None:
         """In the mode where that is ours to do."""
