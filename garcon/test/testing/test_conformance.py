@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Any, cast
 
 from attrs import define
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.testing.conformance import __main__ as conformance
-from garcon.testing.conformance.casts import CASTS, Hold, Run, program_of
+from garcon.testing.conformance.casts import CASTS, Cast, Hold, Run, program_of
 from garcon.testing.conformance.scenarios import SCENARIOS
-from garcon.testing.conformance.stage import NotOffered, Stage
+from garcon.testing.conformance.stage import PLACES, NotOffered, Stage
 from garcon.testing.scripted_agent import parse
 
 
@@ -63,6 +65,39 @@ class Cells(SynchronousTestCase):
                 "two       FAIL / pass  pass",
             ],
         )
+
+    def test_a_stage_that_does_not_open(self) -> None:
+        """Is a column of failures; the other columns are played."""
+
+        def unready(stage: Stage) -> None:
+            raise AssertionError("not ready")
+
+        self.patch(Stage, "open", unready)
+        self.patch(sys, "stdout", io.StringIO())
+        cells = conformance.column(CASTS[0], "local", ["first turn", "fork"])
+        self.assertEqual(list(cells.values()), [("FAIL", "AssertionError: not ready")] * 2)
+
+    def test_brief(self) -> None:
+        """All scenarios of some agents, the first one of the others, on both machines."""
+        played: dict[tuple[str, str], list[str]] = {}
+
+        def column(one: Cast, place: str, names: list[str]) -> dict[str, tuple[str, str]]:
+            played[one.agent_id, place] = names
+            return dict.fromkeys(names, ("pass", ""))
+
+        self.patch(conformance, "column", column)
+        self.patch(sys, "stdout", io.StringIO())
+        self.assertEqual(conformance.main(["--brief"]), 0)
+        lengths = {one: len(names) for one, names in played.items()}
+        self.assertEqual(
+            lengths,
+            {
+                (one.agent_id, place): 20 if one.agent_id in conformance.WHOLE else 1
+                for one in CASTS
+                for place in PLACES
+            },
+        )
+        self.assertEqual(played["pi", "local"], ["first turn"])
 
 
 class Plans(SynchronousTestCase):

@@ -1,7 +1,7 @@
 """The table: every agent in every scenario, on Local and on a worker.
 
     python -m garcon.testing.conformance [--agent ID]... [--scenario NAME]... [--place PLACE]...
-        [--jobs N]
+        [--brief] [--jobs N]
 
 Ends with 1 where a cell says fail, or where an agent cannot be installed.
 """
@@ -20,6 +20,13 @@ from garcon.testing.conformance.stage import PLACES, NotOffered, Place, Stage
 from garcon.testing.npm_agents import NotInstalled
 
 PASS, NOT_OFFERED, FAIL = "pass", "not offered", "FAIL"
+WHOLE = frozenset(
+    (
+        *("scripted", "claude", "codex", "direct-openai-compatible"),
+        *("direct-openai-responses-compatible", "direct-anthropic-compatible"),
+    )
+)
+"""What `--brief` plays all scenarios of; of the others it plays the first."""
 
 
 def cell(stage: Stage, name: str) -> tuple[str, str]:
@@ -51,6 +58,10 @@ def column(cast: Cast, place: Place, names: Sequence[str]) -> dict[str, tuple[st
             print(f"{cast.agent_id} on {place}: {name}: {word} ({took:.1f} s) {why}", flush=True)
     except NotInstalled as error:
         cells = dict.fromkeys(names, (FAIL, f"not installed: {error}"))
+    except Exception as error:
+        # Its services did not start, or did not rest: what was not played has failed.
+        print(f"{cast.agent_id} on {place}: {error}", flush=True)
+        cells = dict.fromkeys(names, (FAIL, f"{type(error).__name__}: {error}")) | cells
     finally:
         stage.close()
     return cells
@@ -58,12 +69,13 @@ def column(cast: Cast, place: Place, names: Sequence[str]) -> dict[str, tuple[st
 
 def table(found: dict[tuple[str, str], dict[str, tuple[str, str]]], names: Sequence[str]) -> str:
     """Return the table as text: scenarios down, agents across.  One word is of all places; where
-    they differ, each has its own, in the order in which they were played.
+    they differ, each has its own, in the order in which they were played; none where nothing was.
     """
     agents = list(dict.fromkeys(agent_id for agent_id, _ in found))
 
     def words(agent_id: str, name: str) -> str:
-        said = [cells[name][0] for (one, _), cells in found.items() if one == agent_id]
+        mine = [cells for (one, _), cells in found.items() if one == agent_id]
+        said = [cells[name][0] for cells in mine if name in cells]
         return said[0] if len(set(said)) == 1 else " / ".join(said)
 
     heads = ["scenario", *agents]
@@ -83,12 +95,18 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--agent", action="append", choices=casts)
     parser.add_argument("--scenario", action="append", choices=SCENARIOS)
     parser.add_argument("--place", action="append", choices=PLACES)
+    parser.add_argument("--brief", action="store_true", help="of some agents one scenario only")
     parser.add_argument("--jobs", type=int, default=1, help="how many columns at once")
     given = parser.parse_args(argv)
     names = [name for name in SCENARIOS if name in (given.scenario or SCENARIOS)]
     wanted = [(agent, place) for agent in given.agent or casts for place in given.place or PLACES]
+
+    def play(one: tuple[str, Place]) -> dict[str, tuple[str, str]]:
+        is_brief = given.brief and one[0] not in WHOLE
+        return column(casts[one[0]], one[1], names[:1] if is_brief else names)
+
     with ThreadPoolExecutor(given.jobs) as pool:
-        columns = pool.map(lambda one: column(casts[one[0]], one[1], names), wanted)
+        columns = pool.map(play, wanted)
         found = dict(zip(wanted, columns, strict=True))
     print(table(found, names))
     cells = [word for column_cells in found.values() for word, _ in column_cells.values()]
