@@ -9,21 +9,18 @@ from typing import Any
 
 from attrs import define
 from msgspec import UNSET
-from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract.agents import DISCOVERY_FAILED
 from garcon.contract.catalogs import Model
-from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
+from garcon.runtime.agents.pi_question import ask
 from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of
-from garcon.runtime.agents.process import AgentProcess, Exit
 
 KEPT = 300.0
 """Seconds for which a list is good: it changes with what Pi is signed in to."""
 FAILED_KEPT = 30.0
-ANSWER_TIME = 15.0
 
 
 def read(state: Message, told: Message) -> tuple[Model, ...]:
@@ -82,52 +79,7 @@ class ModelList:
         return self._kept
 
     async def _ask(self, command: Sequence[str]) -> tuple[Model, ...] | str:
-        question = _Question(self._reactor)
         try:
-            return await question.ask(command, self._environment)
-        except TimeoutError:
-            return f"Pi did not tell its models within {ANSWER_TIME:g} seconds."
+            return read(*await ask(self._reactor, command, self._environment))
         except GarconError as error:
             return f"Pi does not tell its models: {error.text}"
-        finally:
-            await question.close()
-
-
-class _Question:
-    """One process of Pi that is asked for its models."""
-
-    def __init__(self, reactor: Any) -> None:
-        self._clock: IReactorTime = reactor
-        self._state: Message = {}
-        self._answer: Deferred[tuple[Model, ...]] = Deferred()
-        self._process = AgentProcess(reactor, self._received, self._ended, self._exceeded)
-
-    async def ask(
-        self, command: Sequence[str], environment: Mapping[str, str]
-    ) -> tuple[Model, ...]:
-        self._process.start([*command, "--mode", "rpc", "--no-session"], environment, "/")
-        self._process.send({"id": "state", "type": "get_state"})
-        self._process.send({"id": "models", "type": "get_available_models"})
-        return await self._answer.addTimeout(ANSWER_TIME, self._clock)
-
-    async def close(self) -> None:
-        if self._process.pid:
-            await self._process.end("TERM")
-
-    def _received(self, message: dict[str, Any]) -> None:
-        if message.get("type") != "response" or self._answer.called:
-            return
-        if message.get("id") == "state":
-            self._state = an_object(message.get("data"))
-        elif message.get("id") == "models":
-            self._answer.callback(read(self._state, an_object(message.get("data"))))
-
-    def _ended(self, exit: Exit) -> None:
-        self._fail(f"Pi {exit}: {self._process.stderr_tail()}")
-
-    def _exceeded(self, failure: RunFailure) -> None:
-        self._fail(failure.message)
-
-    def _fail(self, text: str) -> None:
-        if not self._answer.called:
-            self._answer.errback(GarconError("AGENT_FAILED", text, status=502))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from garcon.contract.messages import ToolResult, ToolUse, TranscriptNotice
+from garcon.contract.messages import TranscriptNotice
 from garcon.contract.runs import (
     Launch,
     PermissionResponse,
@@ -31,11 +31,12 @@ from garcon.runtime.agents.conversation import (
     Unknown,
     Version,
 )
-from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.pi_dialogs import dialog
-from garcon.runtime.agents.pi_known import ASSISTANT, BLOCKS, EVENTS, ROLES
+from garcon.runtime.agents.pi_known import EVENTS
 from garcon.runtime.agents.pi_permissions import Permissions
+from garcon.runtime.agents.pi_prompts import prompt
 from garcon.runtime.agents.pi_settings import Settings
+from garcon.runtime.agents.pi_turn import Turn
 from garcon.runtime.agents.pi_usage import Spent
 from garcon.runtime.agents.pi_wire import (
     GATE,
@@ -43,47 +44,27 @@ from garcon.runtime.agents.pi_wire import (
     an_object,
     command,
     confirmed,
-    objects,
-    picture,
     text_of,
-    texts,
 )
+from garcon.runtime.agents.pi_work import Work, entry_of
 from garcon.runtime.agents.stamps import Stamp
 from garcon.runtime.agents.unknown import new_fields
 
+_STATE, _FORK = "garcon-state", "garcon-fork"
+"""The commands by which a session is opened."""
+_BEHIND = frozenset({"tool_execution_start", "turn_end", "agent_end", "agent_settled"})
+"""What comes behind the name of an answer's entry."""
 Outcome = Literal["finished", "failed", "interrupted"]
-
-
-@define(eq=False)
-class Turn:
-    """One turn, from its launch to its end."""
-
-    launch: Launch
-    steps: list[tuple[str, Message]]
-    """The commands that are still to be sent; the last one begins the work."""
-    sent: str = ""
-    """The id of the command whose response is waited for."""
-    runs: bool = False
-    """Pi has taken the prompt."""
-    settled: bool = False
-    stopping: bool = False
-    abort: str = ""
-    """The id of the abort that was sent and not answered."""
-    clearing: str = ""
-    failure: str = ""
-    aborted: bool = False
-    open_tools: dict[str, None] = field(factory=dict)
-    steers: dict[str, str] = field(factory=dict)
-    """Messages that Pi has not answered yet, by the ids of their commands."""
 
 
 @define(eq=False)
 class PiConversation:
     """One process.  Owned by the shell that writes and reads its lines.  `is_fork`: it begins its
-    session as a fork of another one.
+    session as a fork of another one, `fork_at` an entry of that where one is named.
     """
 
     is_fork: bool = False
+    fork_at: str | None = None
     _ready: bool = False
     _has_gate: bool = False
     _state: Message | None = None
@@ -97,7 +78,10 @@ class PiConversation:
     _commands: int = 0
 
     def open(self) -> list[Output]:
-        return [command("garcon-state", "get_state")]
+        outputs = [command(_STATE, "get_state")]
+        if self.fork_at is not None:
+            outputs.append(command(_FORK, "prompt", message=f"/{_FORK}"))
+        return outputs
 
     def prompt(self, launch: Launch, stamp: Stamp) -> list[Output]:
         steps = self._settings.changes(launch)
@@ -105,13 +89,8 @@ class PiConversation:
             about = {"customInstructions": launch.prompt} if launch.prompt.strip() else {}
             steps.append(("compact", about))
         else:
-            earlier = None if self.is_fork else preface(launch)
-            text = launch.prompt if earlier is None else f"{earlier}\n\n{launch.prompt}"
-            pictures = [one for i in launch.images if (one := picture(i)) is not None]
-            steps.append(
-                ("prompt", {"message": text, **({"images": pictures} if pictures else {})})
-            )
-        self._turn = turn = Turn(launch, steps)
+            steps.append(("prompt", prompt(launch, is_fork=self.is_fork)))
+        self._turn = turn = Turn(launch, steps, Work(self._spent))
         return self._next(turn)
 
     def interrupt(self, stamp: Stamp) -> list[Output]:
@@ -120,8 +99,7 @@ class PiConversation:
             return []
         turn.stopping = True
         outputs = self._permissions.deny_all()
-        # A prompt that is not taken yet would begin behind an abort.
-        if turn.runs or (turn.launch.is_compaction and not turn.steps):
+        if turn.can_be_stopped:
             outputs += self._abort(turn)
         return outputs
 
@@ -135,10 +113,10 @@ class PiConversation:
 
     def capture_steering(self) -> SteerCapture:
         turn = self._turn
-        if turn is None or not turn.runs or turn.settled or turn.stopping:
-            return SteerCapture(outcome="turn-unavailable")
-        if turn.launch.is_compaction:
+        if turn is not None and turn.launch.is_compaction:
             return SteerCapture(outcome="not-steerable")
+        if turn is None or not turn.takes_input:
+            return SteerCapture(outcome="turn-unavailable")
         return SteerCapture(outcome="captured", target=SteerTarget(run_id=turn.launch.run_id))
 
     def steer(self, steer: Steer) -> list[Output]:
@@ -175,12 +153,18 @@ class PiConversation:
         turn = self._turn
         if turn is None:
             return []
+        outputs = turn.work.let_go() if kind in _BEHIND else []
+        return [*outputs, *self._in_turn(turn, kind, message, stamp)]
+
+    def _in_turn(self, turn: Turn, kind: str, message: Message, stamp: Stamp) -> list[Output]:
         match kind:
             case "message_end":
-                return self._said(turn, an_object(message.get("message")), stamp)
+                said = an_object(message.get("message"))
+                named = self._named(turn) if said.get("role") == "assistant" else []
+                return [*named, *turn.work.message(said, stamp)]
             case "tool_execution_end":
-                return self._tool_ended(turn, message, stamp)
-            case "auto_retry_start":
+                return turn.work.tool_ended(message, stamp)
+            case "auto_retry_start" | "summarization_retry_scheduled":
                 return [_row(pi_rows.retrying(message, stamp.now))]
             case "compaction_end":
                 return self._compacted(turn, message, stamp)
@@ -197,31 +181,6 @@ class PiConversation:
                 return self._maybe_over(turn, stamp)
         return []
 
-    def _said(self, turn: Turn, said: Message, stamp: Stamp) -> list[Output]:
-        role = said.get("role")
-        if role != "assistant":
-            known = isinstance(role, str) and role in ROLES
-            return [] if known else [Unknown("message_end.role", said)]
-        outputs = new_fields("assistant", said, ASSISTANT)
-        outputs += [
-            Unknown(f"content.{block.get('type')}", block)
-            for block in objects(said.get("content"))
-            if not isinstance(block.get("type"), str) or block["type"] not in BLOCKS
-        ]
-        outputs += self._named(turn)
-        self._spent.take(an_object(said.get("usage")))
-        failed = said.get("stopReason") == "error"
-        why = text_of(said.get("errorMessage")) or "the model failed and did not say why"
-        turn.failure = why if failed else ""
-        for row in pi_rows.said(said, stamp.now):
-            if isinstance(row, ToolUse):
-                turn.open_tools[row.tool_id] = None
-            outputs.append(_row(row))
-        if said.get("stopReason") == "length":
-            text = "The answer ends here: the model may not say more at once."
-            outputs.append(_row(TranscriptNotice(timestamp=stamp.now, content=text)))
-        return outputs
-
     def _named(self, turn: Turn) -> list[Output]:
         """Tell the session's name, once: it is kept from the model's first answer on."""
         name = self._session_id
@@ -229,14 +188,6 @@ class PiConversation:
             return []
         self._told, is_fork, self.is_fork = name, self.is_fork, False
         return [Emit(SessionStarted(agent_session_id=name, is_fork=is_fork))]
-
-    def _tool_ended(self, turn: Turn, message: Message, stamp: Stamp) -> list[Output]:
-        tool_id = text_of(message.get("toolCallId"))
-        if tool_id not in turn.open_tools:
-            return []  # a call within another one's, which shows what came of it
-        del turn.open_tools[tool_id]
-        text = texts(an_object(message.get("result")).get("content"))
-        return [_result(tool_id, text, message.get("isError") is True, stamp)]
 
     def _compacted(self, turn: Turn, message: Message, stamp: Stamp) -> list[Output]:
         if isinstance(message.get("result"), dict):
@@ -252,12 +203,33 @@ class PiConversation:
         if method == "confirm" and message.get("title") == GATE:
             if turn is None or turn.stopping:
                 return [confirmed(request_id, False)]
-            return self._permissions.ask(message, turn.launch, stamp)
-        if method == "setStatus" and message.get("statusKey") == GATE:
-            self._has_gate = True
-            version = text_of(message.get("statusText"))
-            return [*([Version(version)] if version else []), *self._opened()]
+            asked = self._permissions.ask(message, turn.launch, stamp)
+            return [*turn.work.let_go(), *asked]
+        if method == "setStatus":
+            key = text_of(message.get("statusKey"))
+            if key.startswith(GATE):
+                return self._told_by_gate(key, text_of(message.get("statusText")))
         return dialog(message, stamp, in_turn=turn is not None)
+
+    def _told_by_gate(self, key: str, text: str) -> list[Output]:
+        turn = self._turn
+        match key:
+            case "garcon":
+                self._has_gate = True
+                return [*([Version(text)] if text else []), *self._opened()]
+            case "garcon-session":
+                if self._session_id and text and text != self._session_id:
+                    # Something in Pi began another one, which has settings of its own.
+                    self._session_id, self.is_fork = text, False
+                    self._settings.forget()
+            case "garcon-fork" if text == self.fork_at:
+                self.fork_at = None
+                return self._opened()
+            case "garcon-answer" if turn is not None:
+                return turn.work.let_go(entry_of(text))
+            case "garcon-end" if turn is not None:
+                turn.work.anchor = entry_of(text)
+        return []
 
     # -- responses
 
@@ -265,7 +237,9 @@ class PiConversation:
         command_id, turn = text_of(message.get("id")), self._turn
         is_good = message.get("success") is True
         why = text_of(message.get("error")) or "it refused a command"
-        if command_id == "garcon-state":
+        if command_id == _FORK and self.fork_at is not None:
+            return [Refused("Pi does not go back to where the fork begins")]
+        if command_id == _STATE:
             if not is_good:
                 return [Refused(f"Pi does not open its session: {why}")]
             if self._state is None:
@@ -314,7 +288,8 @@ class PiConversation:
         self._spent.window = window if is_window else self._spent.window
 
     def _opened(self) -> list[Output]:
-        if self._ready or not self._has_gate or self._state is None:
+        is_there = self._has_gate and self._state is not None and self.fork_at is None
+        if self._ready or not is_there:
             return []
         self._ready = True
         return [Ready(adapts=True)]
@@ -327,24 +302,23 @@ class PiConversation:
         return [command(turn.sent, kind, **members)]
 
     def _maybe_over(self, turn: Turn, stamp: Stamp) -> list[Output]:
-        if not turn.settled or turn.sent or turn.abort or turn.clearing:
+        if not turn.is_over:
             return []
         if turn.stopping or turn.aborted:
             return self._end(turn, "interrupted", stamp)
-        if turn.failure:
-            failure = RunFailure(code="AGENT_FAILED", message=turn.failure)
+        if turn.work.failure:
+            failure = RunFailure(code="AGENT_FAILED", message=turn.work.failure)
             return self._end(turn, "failed", stamp, failure)
         return self._end(turn, "finished", stamp)
 
     def _end(
         self, turn: Turn, outcome: Outcome, stamp: Stamp, error: RunFailure | None = None
     ) -> list[Output]:
-        outputs = self._permissions.deny_all()
-        outputs += [
-            _result(tool_id, "The call did not end.", True, stamp) for tool_id in turn.open_tools
-        ]
+        outputs = [*self._permissions.deny_all(), *turn.work.ended(stamp)]
         self._turn = None
-        end = RunEnded(outcome=outcome, error=error, usage=self._spent.taken())
+        end = RunEnded(
+            outcome=outcome, error=error, anchor=turn.work.anchor, usage=self._spent.taken()
+        )
         return [*outputs, Emit(end)]
 
     def _fresh(self) -> str:
@@ -354,10 +328,3 @@ class PiConversation:
 
 def _row(message: Any) -> Output:
     return Emit(RowProduced(message=message))
-
-
-def _result(tool_id: str, text: str, is_error: bool, stamp: Stamp) -> Output:
-    content = {"text": text}
-    return _row(
-        ToolResult(timestamp=stamp.now, tool_id=tool_id, content=content, is_error=is_error)
-    )

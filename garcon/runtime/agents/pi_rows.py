@@ -23,7 +23,7 @@ from garcon.contract.messages import (
     UnknownToolUse,
     WriteToolUse,
 )
-from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of
+from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of, texts
 
 
 def said(message: Message, now: str) -> Iterator[ProviderRow]:
@@ -52,8 +52,8 @@ def tool_use(name: str, tool_id: str, given: Message, now: str) -> ToolUse:
                 timestamp=now,
                 tool_id=tool_id,
                 file_path=path,
-                offset=_number(given.get("offset")),
-                limit=_number(given.get("limit")),
+                offset=number(given.get("offset")),
+                limit=number(given.get("limit")),
             )
         case "write" if path:
             content = given.get("content")
@@ -90,23 +90,44 @@ def compaction(event: Message, now: str) -> Compaction:
         timestamp=now,
         trigger=trigger,
         summary=text_of(result.get("summary")),
-        pre_tokens=_number(result.get("tokensBefore")),
-        post_tokens=_number(result.get("estimatedTokensAfter")),
+        pre_tokens=number(result.get("tokensBefore")),
+        post_tokens=number(result.get("estimatedTokensAfter")),
     )
+
+
+def failure(message: Message) -> str:
+    """Return why a model failed."""
+    return text_of(message.get("errorMessage")) or "the model failed and did not say why"
+
+
+def cut_off(message: Message, now: str) -> TranscriptNotice | None:
+    """Return the row of an answer that had to end before its end, None for any other."""
+    if message.get("stopReason") != "length":
+        return None
+    text = "The answer ends here: the model may not say more at once."
+    return TranscriptNotice(timestamp=now, content=text)
+
+
+def added(message: Message, now: str) -> Iterator[TranscriptNotice]:
+    """Yield the row of what an extension has put into the conversation for the user to see."""
+    text = texts(message.get("content"))
+    if message.get("display") is True and text.strip():
+        yield TranscriptNotice(timestamp=now, content=text)
 
 
 def retrying(event: Message, now: str) -> TranscriptNotice:
     """Return the row of a model request that failed and will be sent again."""
     why = text_of(event.get("errorMessage")) or "no answer"
     attempt, most = event.get("attempt"), event.get("maxAttempts")
-    count = f" (attempt {attempt} of {most})" if _is_number(attempt) and _is_number(most) else ""
+    count = f" (attempt {attempt} of {most})" if _isnumber(attempt) and _isnumber(most) else ""
     text = f"The model could not be reached ({why}); trying again{count}."
     return TranscriptNotice(timestamp=now, content=text)
 
 
-def _is_number(value: object) -> bool:
+def _isnumber(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: object) -> int | UnsetType:
+def number(value: object) -> int | UnsetType:
+    """Return a number, UNSET where there is none."""
     return value if isinstance(value, int) and not isinstance(value, bool) else UNSET

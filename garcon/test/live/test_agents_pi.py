@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
+
+from twisted.internet.defer import Deferred, succeed
 
 from garcon.contract.messages import Compaction, Image, TranscriptNotice
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import (
     ForkPoint,
+    NativeSession,
     PermissionAutoResolved,
     PermissionRequested,
+    RowProduced,
     RunEnded,
+    SessionPoint,
     SessionStarted,
     UnknownEvent,
 )
 from garcon.contract.steering import Steer
+from garcon.runtime.agents.pi_history import can_fork
 from garcon.test.live.codex_cases import PIXEL, running
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
+from garcon.test.runtime.agents.test_pi_history import text
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
 from garcon.testing.local_runtimes import PiRuntimeCase
 from garcon.testing.models.anthropic import AnthropicMessages
 from garcon.testing.models.script import Call, Fail, Hold, Script, Turn, said
 from garcon.testing.pi_coding_agent import MODEL, OTHER_MODEL, VERSION
 
+FRESH = """
+export default function (pi) {
+  pi.registerCommand("fresh", { handler: async (_args, ctx) => { await ctx.newSession(); } });
+}
+"""
 KEY, TEAM = "!sk-$profile-key-1", "team-$token-2"
 
 
@@ -75,7 +88,7 @@ class TurnTests(PiCase):
         """Its models are those that it can use; what it can is said there."""
         (entry,) = await self.pi.catalog("pi")
         self.assertEqual([model.value for model in entry.models], [MODEL, OTHER_MODEL])
-        self.assertEqual((entry.default_model, entry.native_fork), (MODEL, "session"))
+        self.assertEqual((entry.default_model, entry.native_fork), (MODEL, "message"))
         self.assertTrue(entry.supports_steering and entry.requires_strict_model_discovery)
 
     async def test_two_turns_and_another_process(self) -> None:
@@ -133,19 +146,57 @@ class TurnTests(PiCase):
         done = await self.whole("be short", agent_session_id=session, is_compaction=True)
         (row,) = done.rows(Compaction)
         self.assertEqual((row.trigger, row.summary[:9]), ("manual", "a summary"))
-        self.assertEqual(self.end(done).outcome, "finished")
+        end = self.end(done)
+        self.assertEqual(end.outcome, "finished")
+        fork = ForkPoint(session, end.anchor)
+        self.assertTrue(can_fork(fork, str(self.project), self.environment))
         self.assertIn("be short", str([one.body for one in self.script.asked]))
 
     async def test_fork(self) -> None:
-        """A fork has its source's memory; one of nothing is told what was said."""
-        sink = await self.whole("the first words")
-        point = ForkPoint(sink.session_id)
-        fork = await self.whole("on", chat_id="1700000000000002", fork_from=point)
-        self.assertTrue(fork.of(SessionStarted)[0].is_fork)
-        self.assertNotEqual(fork.session_id, sink.session_id)
-        self.assertIn("the first words", str(self.script.asked[-1].body))
-        lost = await self.whole("on", chat_id="1700000000000003", fork_from=ForkPoint("gone"))
+        """A fork has its source's memory up to where it begins; one of nothing is told what was
+        said.
+        """
+        self.script.push(said("I will", bash("true")), "done", "two")
+        bypass = {"permission_mode": "bypassPermissions"}
+        sink = await self.whole("the first words", **bypass)
+        session = sink.session_id
+        early, end = (one.anchor for one in sink.of(RowProduced) if one.anchor)
+        self.assertEqual(self.end(sink).anchor, end)
+        await self.whole("later words", agent_session_id=session)
+        for number, (anchor, knows) in enumerate(
+            (
+                (early, "the first words;I will;No result provided"),
+                (end, "the first words;I will;(no output);done"),
+                (None, "the first words;I will;(no output);done;later words;two"),
+            )
+        ):
+            self.script.push("in the fork")
+            point, chat = ForkPoint(session, anchor), f"170000000000000{number + 2}"
+            fork = await self.whole("on", chat_id=chat, fork_from=point)
+            self.assertTrue(fork.of(SessionStarted)[0].is_fork)
+            self.assertNotEqual(fork.session_id, session)
+            self.assertEqual(self.told(), [*knows.split(";"), "on"])
+        lost = await self.whole("on", chat_id="1700000000000009", fork_from=ForkPoint("gone"))
         self.assertFalse(lost.of(SessionStarted)[0].is_fork)
+
+    def told(self) -> list[str]:
+        """What the model was told last, without its instructions."""
+        said = [one["content"] for one in self.script.asked[-1].body["messages"][1:]]
+        return [one[0]["text"] if isinstance(one, list) else one or "" for one in said]
+
+    async def test_another_directory(self) -> None:
+        """The session goes along, with all its memory, and works there."""
+        sink = await self.whole("the first words")
+        elsewhere = self.project.parent / "elsewhere"
+        elsewhere.mkdir()
+        self.script.push(said(bash("touch here")), "done")
+        moved = {"project_path": str(elsewhere), "permission_mode": "bypassPermissions"}
+        after = await self.whole("go", agent_session_id=sink.session_id, **moved)
+        self.assertTrue((elsewhere / "here").exists())
+        self.assertIn("the first words", self.told())
+        self.assertNotEqual(after.session_id, sink.session_id)
+        again = await self.whole("on", agent_session_id=after.session_id, **moved)
+        self.assertEqual(again.of(SessionStarted), [])
 
     async def test_lost_session(self) -> None:
         """It is not begun anew in silence."""
@@ -158,6 +209,71 @@ class TurnTests(PiCase):
         )
         refusal = await self.refused(self.pi, launch)
         self.assertIn("No session found", refusal.text)
+
+
+class HistoryTests(PiCase):
+    async def read(self, session: str) -> list[str]:
+        """What Pi remembers of a session, each row in a few words."""
+        rows: list[Any] = []
+
+        def take(some: Sequence[Any]) -> Deferred[None]:
+            rows.extend(some)
+            return succeed(None)
+
+        await self.pi.read_history(NativeSession("pi", session, str(self.project)), take)
+        return [text(row) for row in rows]
+
+    async def test_a_session_is_read_back(self) -> None:
+        """What it did and was told is remembered, and a fork's own part of it."""
+        self.script.push(said("I will", bash("echo hé")), "done")
+        sink = await self.whole("go 漢字", permission_mode="bypassPermissions")
+        session = sink.session_id
+        first = ["user: go 漢字", "said: I will", "ran: echo hé", "result: hé\n", "said: done"]
+        self.assertEqual(await self.read(session), first)
+        self.script.push("two", "two")
+        point = ForkPoint(session, self.end(sink).anchor)
+        await self.whole("more", agent_session_id=session)
+        fork = await self.whole("aside", chat_id="1700000000000002", fork_from=point)
+        self.assertEqual(await self.read(fork.session_id), [*first, "user: aside", "said: two"])
+        self.assertEqual(await self.read(session), [*first, "user: more", "said: two"])
+
+    async def test_what_was_said_outside_is_noticed(self) -> None:
+        """A session that Pi went on with by itself has moved on."""
+        sink = await self.whole("hi")
+        session = NativeSession("pi", sink.session_id, str(self.project))
+        point = SessionPoint(session, self.end(sink).anchor or "")
+        self.assertFalse(await self.pi.has_moved_on(point))
+        await self.whole("by hand", agent_session_id=sink.session_id)
+        self.assertTrue(await self.pi.has_moved_on(point))
+
+    async def test_its_account(self) -> None:
+        """By the provider that it has a key for, wherever that comes from."""
+        told = (await self.pi.auth("pi"))["pi"]
+        self.assertEqual((told.authenticated, told.label), (True, "scripted"))
+        keyless = (await self.a_runtime({"SCRIPTED_KEY": ""}).auth("pi"))["pi"]
+        self.assertEqual((keyless.authenticated, keyless.label), (False, "Not signed in"))
+
+
+class ExtensionTests(PiCase):
+    async def test_another_session_in_the_same_process(self) -> None:
+        """An extension of the user's that begins one takes the chat along, endpoint and all."""
+        folder = Path(self.environment["HOME"]) / ".pi/agent/extensions"
+        folder.mkdir(parents=True)
+        (folder / "fresh.js").write_text(FRESH)
+        first = await self.whole("the first words")
+        session = first.session_id
+        await self.whole("/fresh", agent_session_id=session)
+        after = await self.whole("on", agent_session_id=session)
+        self.assertNotEqual(after.session_id, session)
+        self.assertNotIn("the first words", str(self.script.asked[-1].body))
+        run, sink = await self.go("go", agent_session_id=after.session_id)
+        await sink.ended()
+        self.assertEqual(sink.of(SessionStarted), [])
+        self.script.push(said(bash("touch never")))
+        run, sink = await self.go("go", agent_session_id=after.session_id)
+        await self.pi.respond(a_response(run, await sink.asked(), allow=False))
+        await sink.ended()
+        self.assertFalse((self.project / "never").exists())
 
 
 class PermissionTests(PiCase):

@@ -12,9 +12,12 @@ from twisted.internet.defer import CancelledError
 from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
+from garcon.contract.agents import AgentAuth
 from garcon.contract.providers import Capabilities, ResolvedEndpoint
+from garcon.contract.runs import ForkPoint
 from garcon.errors import GarconError
-from garcon.runtime.agents.pi import GATE_FILE, PiAgent, has_session
+from garcon.runtime.agents.pi import FORK_AT, GATE_FILE, MODES, Beginning, PiAgent, beginning
+from garcon.runtime.agents.pi_auth import UNKNOWN, read_status
 from garcon.runtime.agents.pi_endpoint import VARIABLE, variables
 from garcon.runtime.agents.pi_models import read
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
@@ -65,9 +68,8 @@ class Found(TestCase):
                 await agent.entry()
             self.assertIn("too old", caught.exception.text)
 
-    async def test_a_question_that_is_given_up(self) -> None:
-        """Whoever else waited asks again, and is told."""
-        asked = self.root / "asked"
+    def answers(self, before: str = "") -> PiAgent:
+        """Let the program tell one model."""
         state, models = (
             json.dumps({"type": "response", "id": name, "data": data})
             for name, data in (
@@ -76,10 +78,14 @@ class Found(TestCase):
             )
         )
         self.program.write_text(
-            f"#!/bin/sh\n[ -e {asked} ] || {{ : > {asked}; exec cat > /dev/null; }}\n"
-            f"echo '{state}'\necho '{models}'\nexec cat > /dev/null\n"
+            f"#!/bin/sh\n{before}\necho '{state}'\necho '{models}'\nexec cat > /dev/null\n"
         )
-        agent = PiAgent(reactor, {"PATH": f"{self.root}/bin:/usr/bin:/bin"})
+        return PiAgent(reactor, {"PATH": f"{self.root}/bin:/usr/bin:/bin"})
+
+    async def test_a_question_that_is_given_up(self) -> None:
+        """Whoever else waited asks again, and is told."""
+        asked = self.root / "asked"
+        agent = self.answers(f"[ -e {asked} ] || {{ : > {asked}; exec cat > /dev/null; }}")
         first, second = agent.entry(), agent.entry()
         while not asked.exists():
             await deferLater(reactor, 0.01)
@@ -89,10 +95,34 @@ class Found(TestCase):
         assert entry is not None
         self.assertEqual(entry.default_model, "a/m")
 
+    async def test_only_what_the_contract_has_of_it_is_offered(self) -> None:
+        """No plans and no pictures of its own (control.md A.6); it moves with its session."""
+        entry = await self.answers().entry()
+        assert entry is not None
+        self.assertEqual(entry.supported_permission_modes, MODES)
+        self.assertNotIn("plan", MODES)
+        self.assertEqual((len(MODES), entry.supports_images, entry.generation), (4, False, None))
+        self.assertTrue(entry.supports_update_project_path)
+        self.assertTrue(entry.requires_native_path_for_project_path_update)
+        self.assertTrue(entry.requires_strict_model_discovery)
+
+    async def test_its_account_is_asked_of_it(self) -> None:
+        """Each time anew, in the environment of its processes; where it says nothing, that is
+        told.
+        """
+        agent = self.answers('[ "$KEY" ] || exit 1')
+        environment = {"PATH": "/usr/bin:/bin"}
+        told = await agent.auth(environment | {"KEY": "1"})
+        self.assertEqual(told, AgentAuth(True, False, "a", "agent"))
+        self.assertEqual(await agent.auth(environment), UNKNOWN)
+        self.program.unlink()
+        self.assertEqual(await agent.auth(environment), UNKNOWN)
+
     async def invoked(self, resume: str | None = None, **changes: Any) -> Any:
         """How a launch is started."""
         agent = PiAgent(reactor, self.path, FakeCredentials(ENDPOINT))
-        return await agent._invoke(a_launch("hi", **changes), resume, False)
+        launch = a_launch("hi", **changes)
+        return await agent._invoke(launch, beginning(launch, resume, {"HOME": str(self.root)}))
 
     async def test_another_process_where_it_must_be(self) -> None:
         """For another directory, endpoint or model of one; not for a model of Pi's own."""
@@ -123,21 +153,48 @@ class Found(TestCase):
         """It is named."""
         agent = PiAgent(reactor, {**self.path, "GARCON_PI_BINARY": "none"})
         with self.assertRaises(GarconError) as caught:
-            await agent._invoke(a_launch("hi"), None, False)
+            await agent._invoke(a_launch("hi"), Beginning(()))
         self.assertIn("'none' was not found", caught.exception.text)
 
-    def test_sessions(self) -> None:
-        """Found where Pi keeps them, in whatever directory; a name is no pattern."""
-        home = {"HOME": str(self.root)}
+    def keep(self, session: str, directory: str) -> str:
+        """Have a session with an entry, and return its file."""
         kept = self.root / ".pi/agent/sessions/--x--"
-        kept.mkdir(parents=True)
-        (kept / "2026_s1.jsonl").write_text("")
-        self.assertTrue(has_session("s1", home))
-        for name in ("s2", "s?", "*"):
-            self.assertFalse(has_session(name, home), name)
-        self.assertFalse(has_session("s1", {**home, "PI_CODING_AGENT_DIR": "/none"}))
-        flat = {"PI_CODING_AGENT_SESSION_DIR": str(kept)}
-        self.assertTrue(has_session("s1", {**home, **flat}))
+        kept.mkdir(parents=True, exist_ok=True)
+        path = kept / f"2026_{session}.jsonl"
+        header = {"type": "session", "version": 3, "id": session, "cwd": directory}
+        entry = {"type": "message", "id": "e1", "parentId": None}
+        path.write_text(f"{json.dumps(header)}\n{json.dumps(entry)}\n")
+        return str(path)
+
+    def begun(self, resume: str | None = None, point: ForkPoint | None = None) -> Beginning:
+        """How a session is begun in a directory."""
+        launch = a_launch("hi", project_path="/srv/project", fork_from=point)
+        return beginning(launch, resume, {"HOME": str(self.root)})
+
+    def test_a_session_is_taken_up_where_it_was_begun(self) -> None:
+        """In another directory it is copied; one that is not there is for Pi to refuse."""
+        self.keep("here", "/srv/project")
+        there = self.keep("there", "/srv/elsewhere")
+        self.assertEqual(self.begun("here"), Beginning(("--session", "here")))
+        self.assertEqual(self.begun("gone"), Beginning(("--session", "gone")))
+        moved = self.begun("there")
+        self.assertEqual((moved.options[0], moved.options[2:]), ("--session-id", ("--fork", there)))
+        self.assertEqual((moved.is_fork, moved.fork_at), (True, None))
+
+    async def test_a_fork_begins_behind_an_entry(self) -> None:
+        """Which our extension is told of; one that cannot be made is a session of its own."""
+        source = self.keep("here", "/srv/project")
+        for anchor in ("e1", None):
+            fork = self.begun(point=ForkPoint("here", anchor))
+            self.assertEqual(fork.options[2:], ("--fork", source))
+            self.assertEqual((fork.is_fork, fork.fork_at), (True, anchor))
+            agent = PiAgent(reactor, self.path)
+            invocation = await agent._invoke(a_launch("hi"), fork)
+            self.assertEqual(invocation.environment.get(FORK_AT), anchor)
+        for point in (ForkPoint("here", "gone"), ForkPoint("gone")):
+            lost = self.begun(point=point)
+            self.assertEqual((lost.options[0], lost.options[2:]), ("--session-id", ()))
+            self.assertEqual((lost.is_fork, lost.fork_at), (False, None))
 
 
 class Told(TestCase):
@@ -175,3 +232,15 @@ class Told(TestCase):
         )
         told = [(one.value, one.label, one.supports_images) for one in models]
         self.assertEqual(told, [("b/x/y", "x/y (b)", True), ("a/m", "M (a)", False)])
+
+    def test_account(self) -> None:
+        """Named by the providers that it has a login or a key for; the one in use first."""
+
+        def told(*providers: str, used: str = "") -> AgentAuth:
+            listed = {"models": [{"provider": name, "id": "m"} for name in providers] + [7, {}]}
+            return read_status({"model": {"provider": used, "id": "m"}}, listed)
+
+        self.assertEqual(told("a", "b", "a", used="b"), AgentAuth(True, False, "b, a", "agent"))
+        self.assertEqual(told(*"abcde").label, "a, b, c and 2 more")
+        self.assertEqual(told(), AgentAuth(False, False, "Not signed in", "agent"))
+        self.assertEqual(read_status({}, {}), told())

@@ -8,8 +8,14 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.catalogs import PERMISSION_MODES
-from garcon.contract.runs import PermissionRequested, RunEnded, Usage
-from garcon.contract.steering import Steer, Steered, SteerTarget
+from garcon.contract.runs import (
+    PermissionRequested,
+    RowProduced,
+    RunEnded,
+    SessionStarted,
+    Usage,
+)
+from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.runtime.agents.conversation import (
     Output,
     Ready,
@@ -173,6 +179,16 @@ def answered(command_id: str, command: str, **data: Any) -> dict[str, Any]:
     }
 
 
+def gate(key: str, text: str) -> dict[str, Any]:
+    """Return what our extension says."""
+    return {**GATE, "statusKey": f"garcon-{key}", "statusText": text}
+
+
+def answer(*content: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer that is whole."""
+    return {"type": "message_end", "message": {"role": "assistant", "content": list(content)}}
+
+
 class Recorded(SynchronousTestCase):
     def test_each_turn(self) -> None:
         """What is made of it, and that it is answered as it was."""
@@ -296,15 +312,116 @@ class Talks(SynchronousTestCase):
         kinds = ["sparkle", "turn_start.glitter", "assistant.mood", "content.song"]
         self.assertEqual([one.kind for one in self.unknown()], [*kinds, "message_end.role"])
 
+    def test_an_answer_is_named_by_its_entry(self) -> None:
+        """Its last words are where it can be forked; so is what Pi ended with.  What comes between
+        does not count, and an answer without a name is told all the same.
+        """
+        self.begin()
+        call = {"type": "toolCall", "id": "t", "name": "bash", "arguments": {"command": "ls"}}
+        words = [{"type": "text", "text": one} for one in ("first", "last")]
+        self.hear(answer(*words, call))
+        self.assertEqual(self.taken.story(), [f"session {SESSION}"])
+        self.hear({"type": "queue_update"}, gate("answer", "e1"), {"type": "turn_end"})
+        self.assertEqual(self.anchors(), {"first": None, "last": "e1"})
+        self.hear(answer({"type": "text", "text": "unnamed"}), {"type": "turn_end"})
+        self.hear(gate("answer", "late"), gate("answer", "no name"))
+        self.assertEqual(self.anchors(), {"unnamed": None})
+        self.hear(gate("end", "e9"), {"type": "agent_settled", "aborted": False})
+        end = self.taken.events[-1]
+        assert isinstance(end, RunEnded)
+        self.assertEqual(end.anchor, "e9")
+
+    def anchors(self) -> dict[str, str | None]:
+        """The entries of what was said since the last call."""
+        events, self.taken.events = self.taken.events, []
+        rows = [one for one in events if isinstance(one, RowProduced)]
+        return {
+            getattr(one.message, "content", ""): one.anchor
+            for one in rows
+            if type(one.message).__name__ == "AssistantMessage"
+        }
+
+    def test_a_turn_that_ended_with_no_entry_has_none_of_the_turn_before(self) -> None:
+        """Nobody could say where a fork of it begins."""
+        self.begin()
+        self.hear(gate("end", "e1"), {"type": "agent_settled", "aborted": False})
+        self.begin()
+        self.hear({"type": "agent_settled", "aborted": False})
+        ends = [one.anchor for one in self.taken.events if isinstance(one, RunEnded)]
+        self.assertEqual(ends, ["e1", None])
+
+    def test_a_fork_begins_behind_its_entry_before_any_turn(self) -> None:
+        """Or not at all."""
+        stamp = self.taken.stamp()
+        for is_there in (True, False):
+            fork = PiConversation(is_fork=True, fork_at="e1")
+            asked = fork.open()
+            self.assertEqual(len(asked), 2)
+            for message in (GATE, STATE, gate("fork", "e2")):
+                self.assertNotIn(Ready(adapts=True), fork.received(message, stamp))
+            done = answered("garcon-fork", "prompt", disposition="handled")
+            if is_there:
+                self.assertIn(Ready(adapts=True), fork.received(gate("fork", "e1"), stamp))
+                self.assertEqual(fork.received(done, stamp), [])
+            else:
+                refused = Refused("Pi does not go back to where the fork begins")
+                self.assertEqual(fork.received(done, stamp), [refused])
+
+    def test_another_session_in_the_same_process(self) -> None:
+        """Is told of with its first answer, and has its settings said again."""
+        self.begin()
+        self.hear(answer({"type": "text", "text": "one"}), {"type": "agent_settled"})
+        self.taken.events.clear()
+        self.hear(gate("session", "another"))
+        launch = a_launch("go", agent_id="pi", model="p/m", agent_session_id=SESSION)
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        self.assertEqual(self.taken.sent[-1]["type"], "set_model")
+        self.hear(answered(self.last("set_model"), "set_model"))
+        self.hear(answered(self.last("set_thinking_level"), "set_thinking_level"))
+        self.hear(answered(self.last("prompt"), "prompt", disposition="started"))
+        self.hear(answer({"type": "text", "text": "two"}))
+        (started,) = (e for e in self.taken.events if isinstance(e, SessionStarted))
+        self.assertEqual((started.agent_session_id, started.is_fork), ("another", False))
+
+    def test_retries_of_a_summary_are_notices_too(self) -> None:
+        """Whoever waits for a compaction sees why."""
+        launch = a_launch("", agent_id="pi", model="p/m", is_compaction=True)
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        event = {"attempt": 1, "maxAttempts": 3, "delayMs": 9, "errorMessage": "busy"}
+        self.hear({"type": "summarization_retry_scheduled", **event})
+        self.assertIn("(busy); trying again (attempt 1 of 3)", self.taken.story()[0])
+
+    def test_what_an_extension_shows_is_a_notice(self) -> None:
+        """What it hides is not."""
+        self.begin()
+        for display in (True, False):
+            said = {"role": "custom", "content": "note", "display": display}
+            self.hear({"type": "message_end", "message": said})
+        self.assertEqual(self.taken.story(), ["TranscriptNotice: note"])
+
+    def test_a_compaction_takes_no_further_input(self) -> None:
+        """And says so, as nothing else of the kind would."""
+        launch = a_launch("", agent_id="pi", model="p/m", is_compaction=True)
+        self.taken.take(self.pi.prompt(launch, self.taken.stamp()))
+        self.assertEqual(self.pi.capture_steering(), SteerCapture(outcome="not-steerable"))
+
+    def test_what_a_tool_used_counts(self) -> None:
+        """A tool may ask models of its own."""
+        self.begin()
+        result = {"role": "toolResult", "usage": {"input": 3, "output": 2}}
+        self.hear({"type": "message_end", "message": result}, {"type": "agent_settled"})
+        end = self.taken.events[-1]
+        assert isinstance(end, RunEnded) and end.usage is not None
+        self.assertEqual((end.usage.input_tokens, end.usage.output_tokens), (3, 2))
+
     def test_a_gone_process(self) -> None:
         """Its turn fails, open calls with it."""
         self.begin()
         call = {"type": "toolCall", "id": "t", "name": "bash", "arguments": {"command": "ls"}}
         self.hear({"type": "message_end", "message": {"role": "assistant", "content": [call]}})
-        self.taken.story()
         self.taken.take(self.pi.ended("it is gone", self.taken.stamp()))
-        story = ["result error: The call did not end.", "failed: it is gone"]
-        self.assertEqual(self.taken.story(), story)
+        story = ["BashToolUse: ls", "result error: The call did not end.", "failed: it is gone"]
+        self.assertEqual(self.taken.story()[1:], story)
 
 
 class Decided(SynchronousTestCase):
