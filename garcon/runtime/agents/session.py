@@ -339,7 +339,7 @@ class AgentSession:
         return ending
 
     def _process_ended(self, member: Member, exit: Exit) -> None:
-        tail = member.process.stderr_tail()
+        tail = member.secrets.out_of_end(member.process.stderr_tail())
         if member.failure is None:
             member.failure = member.process.passed_limit()
         self._finish(member, f"{exit}: {tail}" if tail else str(exit))
@@ -372,9 +372,9 @@ class AgentSession:
                     member.ready, member.adapts = True, member.adapts or adapts
                     member.waiting.fire(None)
                 case Version(text):
-                    self._named(member, text[:VERSION])
+                    self._named(member, member.secrets.out_of(text)[:VERSION])
                 case Unknown():
-                    member.unknown.take(self._agent_id, member.version, output)
+                    member.unknown.take(self._agent_id, member.version, output, member.secrets)
                     self._tell_unknown(member)
                 case SteerSettled(message_id, steered):
                     if (d := self._steers.pop(message_id, None)) is not None:

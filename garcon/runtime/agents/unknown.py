@@ -15,12 +15,14 @@ from attrs import define, field
 from garcon.contract.limits import UNKNOWN_RAW
 from garcon.contract.runs import UnknownEvent
 from garcon.runtime.agents.conversation import Output, Unknown
+from garcon.runtime.agents.scrubbing import Secrets
 
 KINDS = 64
 """That are told apart in one process of an agent; what comes then counts as `OTHERS`."""
 OTHERS = "others"
 NAME = 100
 """Characters of a kind's name."""
+NONE = Secrets()
 
 
 def new_fields(kind: str, message: Mapping[str, Any], known: Collection[str]) -> list[Output]:
@@ -38,9 +40,11 @@ class UnknownKinds:
     _counted: dict[str, int] = field(factory=dict)
     _waiting: list[UnknownEvent] = field(factory=list)
 
-    def take(self, agent_id: str, version: str | None, unknown: Unknown) -> None:
-        """Note the next one."""
-        kind = unknown.kind[:NAME]
+    def take(
+        self, agent_id: str, version: str | None, unknown: Unknown, secrets: Secrets = NONE
+    ) -> None:
+        """Note the next one, without those secrets: what is cut would hold parts of them."""
+        kind = secrets.out_of(unknown.kind[: 2 * NAME])[:NAME]
         if kind not in self._kept:
             kind = kind if len(self._kept) < KINDS else OTHERS
         if kind in self._kept:
@@ -49,7 +53,10 @@ class UnknownKinds:
         self._kept.add(kind)
         self._waiting.append(
             UnknownEvent(
-                agent_id=agent_id, kind=kind, raw=_raw(unknown.message), agent_version=version
+                agent_id=agent_id,
+                kind=kind,
+                raw=_raw(unknown.message, secrets),
+                agent_version=version,
             )
         )
 
@@ -67,9 +74,15 @@ class UnknownKinds:
         ]
 
 
-def _raw(message: Any) -> str:
+def _raw(message: Any, secrets: Secrets) -> str:
     try:
         text = msgspec.json.encode(message)
     except (TypeError, ValueError, msgspec.MsgspecError, RecursionError):
         text = repr(type(message)).encode()
+    raw = _beginning(text)
+    clean = secrets.out_of(raw) if len(text) <= UNKNOWN_RAW else secrets.out_of_start(raw)
+    return _beginning(clean.encode())
+
+
+def _beginning(text: bytes) -> str:
     return text[:UNKNOWN_RAW].decode("utf-8", "ignore")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64encode, urlsafe_b64encode
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.messages import BashToolUse, ToolResult
@@ -24,6 +26,32 @@ class Texts(SynchronousTestCase):
         secrets = Secrets(['k"<&/y'])
         text = 'k"<&/y k\\"<&/y k&quot;&lt;&amp;/y k%22%3C%26%2Fy'
         self.assertEqual(secrets.out_of(text), " ".join(["[secret]"] * 4))
+
+    def test_as_base64(self) -> None:
+        """Wherever in a text it is encoded, in either alphabet; what is left of it is no key."""
+        key = "sk-??>>-profile-key-1"
+        secrets = Secrets([key])
+        for encode in (b64encode, urlsafe_b64encode):
+            for before in ("", "a", "ab", "user:"):
+                for behind in ("", "\n", "yz"):
+                    text = encode(f"{before}{key}{behind}".encode()).decode()
+                    left = secrets.out_of(f"<{text}>")
+                    self.assertIn("[secret]", left)
+                    self.assertLessEqual(len(left), len("<[secret]>") + 16)
+
+    def test_a_part_that_was_cut(self) -> None:
+        """Of what is the beginning or the end of a longer text no part of a key stays that is worth
+        anything, and nothing else goes.
+        """
+        key = "sk-0123456789"
+        secrets = Secrets([key])
+        for size in range(4, len(key) + 1):
+            self.assertEqual(secrets.out_of_start(f"it is {key[:size]}"), "it is [secret]")
+            self.assertEqual(secrets.out_of_end(f"{key[-size:]} it is"), "[secret] it is")
+        for text in ("it is sk-", "it is", ""):
+            self.assertEqual(secrets.out_of_start(text), text)
+        self.assertEqual(secrets.out_of_end("789 it is"), "789 it is")
+        self.assertEqual(Secrets().out_of_start("sk-0"), "sk-0")
 
     def test_of_two_the_longer_goes_first(self) -> None:
         """No rest of a secret is left that begins like another."""

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.limits import UNKNOWN_RAW
 from garcon.contract.runs import UnknownEvent
 from garcon.runtime.agents.conversation import Unknown
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.unknown import KINDS, OTHERS, UnknownKinds, new_fields
 
 
@@ -58,6 +59,18 @@ class UnknownKindsTests(SynchronousTestCase):
         self.take("wide", "é" * UNKNOWN_RAW)
         (event,) = self.kinds.first()
         self.assertEqual(len(event.raw.encode()), UNKNOWN_RAW - 1)
+
+    def test_no_part_of_a_secret_is_kept(self) -> None:
+        """Not even where what is kept is cut within it."""
+        key = "sk-0123456789"
+        for more in range(1, len(key) + 2):
+            raw = "x" * (UNKNOWN_RAW - more) + key
+            unknown = Unknown(f"kind-{more}-{key}", raw)
+            self.kinds.take("claude", "1.2", unknown, Secrets([key]))
+            (event,) = self.kinds.first()
+            self.assertEqual(event.kind, f"kind-{more}-[secret]")
+            self.assertNotIn("sk-0", event.raw)
+            self.assertLessEqual(len(event.raw), UNKNOWN_RAW)
 
     def test_what_cannot_be_written_is_counted_all_the_same(self) -> None:
         """A text that no store could keep."""
