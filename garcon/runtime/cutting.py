@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import msgspec
+from attrs import define
 from msgspec import UNSET, structs
 
 from garcon.contract.messages import UserMessage
 from garcon.contract.runs import NativeRow, RowProduced, RunEnded, RunEvent
 
 T = TypeVar("T")
+_encode = msgspec.json.encode
 
 NOTE = "\n[Cut here: {count} more characters were too many for one row.]"
 _TEXTS = 16
@@ -43,39 +45,55 @@ def fitting_row(row: NativeRow, limit: int) -> NativeRow:
 
 
 def _cut(value: T, kind: type[T], limit: int) -> T:
-    content = msgspec.json.encode(value)
-    if len(content) <= limit:
-        return value
     plain = msgspec.to_builtins(value)
+    # First what is too long in any case: to encode it all would take long.
+    cuts = [_Cut(*place) for place in _texts(plain) if len(place[2]) > limit][:_TEXTS]
+    for cut in cuts:
+        cut.to(0)
+    content = _encode(plain if cuts else value)
+    if len(content) <= limit and not cuts:
+        return value
+    for cut in cuts:
+        cut.to((limit - len(content)) // len(cuts))
+    content = _encode(plain if cuts else value)
     for _ in range(_TEXTS):
+        if len(content) <= limit:
+            return msgspec.convert(plain, kind)
         place = max(_texts(plain), key=lambda found: len(found[2]), default=None)
         if place is None or len(place[2]) <= len(NOTE) + 20:
             break
-        holder, key, text = place
-        left = _size(text) - (len(content) - limit) - len(NOTE) - 20
-        holder[key] = _beginning(text, max(left, 0))
-        content = msgspec.json.encode(plain)
-        if len(content) <= limit:
-            return msgspec.convert(plain, kind)
-    return value
+        cut = next((one for one in cuts if one.is_at(place)), None) or _Cut(*place)
+        cut.to(_size(place[2]) - (len(content) - limit) - len(NOTE) - 20)
+        content = _encode(plain)
+    return msgspec.convert(plain, kind) if len(content) <= limit else value
 
 
-def _beginning(text: str, size: int) -> str:
-    """Return as much of a text as takes `size` encoded bytes, and how much that leaves out."""
-    fits, too_many = 0, min(len(text), size) + 1
-    if _size(text[: too_many - 1]) <= size:
-        fits = too_many - 1
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        if _size(text[:middle]) <= size:
-            fits = middle
-        else:
-            too_many = middle
-    return text[:fits] + NOTE.format(count=len(text) - fits)
+@define(eq=False)
+class _Cut:
+    """One text, by what holds it, as it was; it can be cut again."""
+
+    _holder: Any
+    _key: Any
+    _text: str
+
+    def is_at(self, place: tuple[Any, Any, str]) -> bool:
+        return self._holder is place[0] and self._key == place[1]
+
+    def to(self, size: int) -> None:
+        """Leave as much of it as takes `size` encoded bytes, and say how much that leaves out."""
+        fits, left = 0, size - len('""')
+        step = 1 << max(min(size, len(self._text)), 1).bit_length()
+        while step and left > 0:
+            if fits + step <= len(self._text):
+                more = _size(self._text[fits : fits + step]) - len('""')
+                if more <= left:
+                    fits, left = fits + step, left - more
+            step //= 2
+        self._holder[self._key] = self._text[:fits] + NOTE.format(count=len(self._text) - fits)
 
 
 def _size(text: str) -> int:
-    return len(msgspec.json.encode(text))
+    return len(_encode(text))
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any, str]]:

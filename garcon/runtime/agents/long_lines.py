@@ -1,12 +1,13 @@
 """A long line decoded in steps, for a thread beside the reactor's.
 
 A decoder that is called once for all of it holds the interpreter until it is done, in whatever
-thread it runs.  Here no call sees more than a window of the line, a text that is longer excepted,
-so that other threads get their turn in between.
+thread it runs.  Here no call sees more than a window of the line, so that other threads get their
+turn in between; what is left is to copy the pieces of a long text together.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -20,20 +21,28 @@ WINDOW = 256 * KIB
 _DECODER: Any = json.JSONDecoder()
 _scan_once: Callable[[str, int], tuple[Any, int]] = _DECODER.scan_once
 _SPACE = re.compile(r"[ \t\n\r]*")
+# Of a text, as far as it is whole characters and escapes.
+_ESCAPE = r"\\(?:[^u]|u[0-9a-fA-F]{4})"
+_PIECE = re.compile(rf'(?:[^"\\]++|{_ESCAPE})*+', re.DOTALL)
+_ONE = re.compile(rf'{_ESCAPE}|[^"\\]', re.DOTALL)
+_HIGH = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def decode_in_steps(line: bytes, window: int = WINDOW) -> dict[str, Any] | None:
     """Return the object a line holds, or None when it holds something else; as `lines.decode`."""
-    text = line.decode("utf-8", "replace")
-    steps = _Steps(text, window)
+    steps = _Steps(_text(line, window), window)
     try:
         value = steps.whole()
     except (ValueError, RecursionError):
         return None
-    if _SURROGATE.search(text):
-        value = storable(value)
     return value if isinstance(value, dict) else None
+
+
+def _text(line: bytes, window: int) -> str:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    pieces = [decoder.decode(line[at : at + window]) for at in range(0, len(line), window)]
+    return "".join([*pieces, decoder.decode(b"", True)])
 
 
 class _Steps:
@@ -45,6 +54,8 @@ class _Steps:
         self._at = 0
         self._seen = ""
         self._base = 0
+        self._is_odd = False
+        """What is seen may hold what no store could keep."""
 
     def whole(self) -> Any:
         """Return the value that the text is; raises `ValueError` where it is none."""
@@ -78,11 +89,12 @@ class _Steps:
                 self._move()
             else:
                 self._at = self._base + end
-                return True, value
+                return True, storable(value) if self._is_odd else value
 
     def _move(self) -> None:
         self._base = self._at
         self._seen = self._text[self._at : self._at + self._size]
+        self._is_odd = _SURROGATE.search(self._seen) is not None
 
     def _object(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -112,9 +124,31 @@ class _Steps:
                 raise ValueError
 
     def _string(self) -> str:
-        text: str
-        text, self._at = scanstring(self._text, self._at + 1, True)
-        return text
+        pieces: list[str] = []
+        at = self._at + 1
+        while True:
+            end = self._end_of_piece(at)
+            piece, _ = scanstring(f'{self._text[at:end]}"', 0, True)
+            pieces.append(storable(piece) if _SURROGATE.search(self._text, at, end) else piece)
+            if self._text[end : end + 1] == '"':
+                self._at = end + 1
+                return "".join(pieces)
+            at = end
+
+    def _end_of_piece(self, at: int) -> int:
+        """Return where a piece of a text ends that is whole, at the latest before its closing mark,
+        and is not the first half of a pair of surrogates.
+        """
+        text = self._text
+        found = _PIECE.match(text, at, at + self._size)
+        assert found is not None
+        end = found.end()
+        while text[end : end + 1] != '"' and (end == at or _HIGH.fullmatch(text, end - 6, end)):
+            one = _ONE.match(text, end)
+            if one is None:
+                raise ValueError
+            end = one.end()
+        return end
 
     def _scan(self) -> Any:
         try:

@@ -15,6 +15,7 @@ from garcon.contract.runs import (
     RunEvent,
     RunFailure,
 )
+from garcon.runtime import cutting
 from garcon.runtime.cutting import fitting
 
 NOW = "2026-01-01T00:00:00.000Z"
@@ -68,6 +69,33 @@ class CuttingTests(SynchronousTestCase):
         row = ToolResult(timestamp=NOW, tool_id="call-1", content=content, is_error=False)
         event = fitting(RowProduced(message=row), LIMIT)
         self.assertLessEqual(len(msgspec.json.encode(event)), LIMIT)
+
+    def test_texts_that_are_longer_than_the_limit(self) -> None:
+        """Each keeps a share, its count adds up, and most of the limit is used."""
+        one, two, three = "ä" * 90_000, "b" * 70_000, "\x00" * 1_001
+        whole = {"a": one, "b": [two, three]}
+        row = ToolResult(timestamp=NOW, tool_id="call-1", content=whole, is_error=False)
+        cut = self.cut(RowProduced(message=row)).message.content
+        for before, after in ((one, cut["a"]), (two, cut["b"][0]), (three, cut["b"][1])):
+            beginning, _, note = after.partition("\n[Cut here: ")
+            self.assertGreater(len(beginning), 20)
+            self.assertTrue(before.startswith(beginning))
+            self.assertIn(f"{len(before) - len(beginning)} more characters", note)
+
+    def test_what_is_left_out_is_not_encoded(self) -> None:
+        """However long a text is, the work is that of the limit."""
+        sizes: list[int] = []
+
+        def encode(value: Any) -> bytes:
+            content = msgspec.json.encode(value)
+            sizes.append(len(content))
+            return content
+
+        self.patch(cutting, "_encode", encode)
+        for text in ("x" * 1_000_000, "\x00" * 1_000_000):
+            self.cut(said(text))
+        self.assertLessEqual(max(sizes), 8 * LIMIT)
+        self.assertLessEqual(sum(sizes), 2 * 16 * LIMIT)
 
     def test_an_end_always_comes_through(self) -> None:
         """A run whose failure takes long words to tell is over all the same."""

@@ -53,9 +53,40 @@ class Steps(SynchronousTestCase):
         for window in range(1, len(line) + 2):
             self.assertEqual(decode_in_steps(line, window), json.loads(line), window)
 
-    def test_others_have_their_turn(self) -> None:
+    @given(
+        st.lists(
+            st.sampled_from(
+                [
+                    "a",
+                    "\u00e9",
+                    "\\u00e9",
+                    "\\\\",
+                    '\\"',
+                    "\\ud83e",
+                    "\\uddc0",
+                    "\\u12",
+                    "\\q",
+                    "ud83e",
+                ]
+            ),
+            max_size=12,
+        ).map("".join),
+        st.integers(1, 14),
+    )
+    def test_a_text_in_pieces(self, text: str, window: int) -> None:
+        """Is the same wherever a piece ends: no escape is parted, and no pair of them."""
+        line = f'{{"a": "{text}"}}'.encode()
+        self.assertEqual(decode_in_steps(line, window), decode(line))
+
+    def test_others_have_their_turn_at_many_values(self) -> None:
         """While one thread decodes many megabytes another goes on, again and again."""
-        line = b'{"a": [' + b'{"b": [1, "x"]},' * 500_000 + b"0]}"
+        self.others_go_on(b'{"a": [' + b'{"b": [1, "x"]},' * 500_000 + b"0]}")
+
+    def test_others_have_their_turn_at_a_long_text(self) -> None:
+        """Also where it is one value."""
+        self.others_go_on(b'{"a": "' + b"\\n\\u00e9x" * 2_000_000 + b'"}')
+
+    def others_go_on(self, line: bytes) -> None:
         decoding = Thread(target=decode_in_steps, args=(line,))
         turns = 0
         decoding.start()
