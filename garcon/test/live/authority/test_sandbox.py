@@ -74,7 +74,15 @@ class Sandboxes(FleetTestCase):
 
     def test_codex_workspace_write(self) -> None:
         """Codex's own sandbox with its workspace-write policy, which has no network."""
-        policy = ("-c", 'sandbox_mode="workspace-write"')
+        self.in_codex_s("workspace-write")
+
+    def test_codex_read_only(self) -> None:
+        """With its read-only policy, which has none either."""
+        self.in_codex_s("read-only")
+
+    def in_codex_s(self, mode: str) -> None:
+        """A command is refused there."""
+        policy = ("-c", f'sandbox_mode="{mode}"')
         self.refused([codex(), "sandbox", *policy, "--"], KEPT)
 
     def test_a_network_namespace(self) -> None:
