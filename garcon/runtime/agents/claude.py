@@ -61,8 +61,8 @@ THINKING_SETTING = {
     ],
 }
 PATIENCE = 3.0
-"""How long its answer to the handshake is waited for.  What is sent then is read all the same: by
-one that is slow, and by a program in its place that has no handshake.
+"""How long its answer to the handshake is waited for, once it has read that: it answers in some
+milliseconds then, and a program in its place may have no handshake.
 """
 LOOK_AGAIN, LOOKS = 0.3, 10
 """How long, and how often, it is waited for a session's file that may still be written to."""

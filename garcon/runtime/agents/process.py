@@ -8,9 +8,11 @@ it, as text for diagnosis.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sys
+import termios
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
@@ -166,6 +168,17 @@ class AgentProcess(ProcessProtocol):
     def pid(self) -> int:
         """The process id, also after the end."""
         return self._pid
+
+    @property
+    def has_read(self) -> bool:
+        """Whether it has taken all that was written to it, as far as the kernel can tell."""
+        stdin = None if self.transport is None else cast(Any, self.transport).pipes.get(0)
+        if stdin is None:
+            return True
+        try:
+            return not any(fcntl.ioctl(stdin.fileno(), termios.FIONREAD, bytes(4)))
+        except OSError:
+            return True
 
     @property
     def descendants(self) -> frozenset[tree.Process]:

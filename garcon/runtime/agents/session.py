@@ -40,6 +40,7 @@ from garcon.runtime.agents.conversation import (
     Unknown,
     Version,
 )
+from garcon.runtime.agents.patience import Patience
 from garcon.runtime.agents.process import AgentProcess, Exit, launch_failed
 from garcon.runtime.agents.stamps import stamp
 from garcon.runtime.agents.unknown import UnknownKinds
@@ -104,7 +105,8 @@ class AgentSession:
     """One chat's agent: `invoke` says how to start a process, at once or when it has found out, and
     `converse` makes its conversation.
 
-    After `patience` seconds a process counts as ready that has not said so; None waits for ever.
+    A process counts as ready that has read what it was told for `patience` seconds and not said so
+    (`patience.py`); None waits for ever.
     """
 
     _log = Logger()
@@ -292,12 +294,18 @@ class AgentSession:
         if self._patience is None:
             await waiting
             return
-        enough = self._clock.callLater(self._patience, self._take, member, [Ready()])
+        process = member.process
+        patience = Patience(
+            self._clock,
+            self._patience,
+            lambda: process.has_read,
+            lambda: self._take(member, [Ready()]),
+        )
+        patience.begin()
         try:
             await waiting
         finally:
-            if enough.active():
-                enough.cancel()
+            patience.end()
 
     def _pace(self, member: Member) -> None:
         """Leave the agent's output in its pipe while the sink is full.

@@ -84,6 +84,14 @@ class PatienceTests(TestCase):
             self.sink.events.clear()
         self.assertEqual(started[0], started[1])
 
+    async def test_a_slow_start_is_waited_for(self) -> None:
+        """The time counts from when it has read what it was told; what it says then is heard."""
+        session = self.session(f"sleep 2; {REFUSES.replace('read -r line; read', 'read')}", 1.0)
+        with self.assertRaises(GarconError) as caught:
+            await session.run(self.launch, self.sink)
+        self.assertIn("not today", caught.exception.text)
+        self.assertEqual(self.sink.events, [])
+
     async def test_nobody_waits_who_need_not(self) -> None:
         """Where a handshake must come, its absence is no readiness."""
         session = self.session(SILENT, None)

@@ -1,0 +1,63 @@
+"""How long a handshake is waited for."""
+
+from __future__ import annotations
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from garcon.runtime.agents.patience import LOOKS, MOST, Patience
+
+
+class PatienceTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.has_read = False
+        self.over: list[float] = []
+        self.patience = Patience(
+            self.clock,
+            3.0,
+            lambda: self.has_read,
+            lambda: self.over.append(self.clock.seconds()),
+        )
+        self.patience.begin()
+
+    def wait(self, seconds: int) -> None:
+        """Let so many seconds pass."""
+        for _ in range(seconds):
+            self.clock.advance(1.0)
+
+    def test_it_counts_from_when_the_program_has_read(self) -> None:
+        """However long that takes."""
+        self.wait(6)
+        self.has_read = True
+        self.wait(3)
+        self.assertEqual(self.over, [])
+        self.wait(1)
+        self.assertEqual(self.over, [10.0])
+        self.wait(60)
+        self.assertEqual(len(self.over), 1)
+
+    def test_what_was_read_once_and_is_behind_again(self) -> None:
+        """It is told more, and is slow again."""
+        self.has_read = True
+        self.wait(2)
+        self.has_read = False
+        self.wait(1)
+        self.has_read = True
+        self.wait(3)
+        self.assertEqual(self.over, [])
+        self.wait(1)
+        self.assertEqual(self.over, [7.0])
+
+    def test_a_program_that_never_reads(self) -> None:
+        """Is not waited for without an end."""
+        self.wait(LOOKS * MOST - 1)
+        self.assertEqual(self.over, [])
+        self.wait(1)
+        self.assertEqual(self.over, [15.0])
+
+    def test_an_end_before(self) -> None:
+        """Nothing is left of it."""
+        self.patience.end()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.patience.end()
