@@ -6,13 +6,14 @@ import os
 import shutil
 import site
 import sysconfig
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from typing import Protocol as Structure
 
-from attrs import Factory, frozen
+from attrs import Factory, field, frozen
 from msgspec import UNSET
-from zope.interface import implementer
+from twisted.internet.defer import Deferred
+from zope.interface import alsoProvides, implementer
 
 from garcon.contract.catalogs import (
     PERMISSION_MODES,
@@ -27,21 +28,31 @@ from garcon.contract.catalogs import (
     ThinkingMode,
 )
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.contract.runs import Launch
+from garcon.contract.runs import Launch, NativeSession
 from garcon.deferreds import returns_deferred
+from garcon.runtime.agents.acp_history import Asked, HistoryWays
 from garcon.runtime.agents.acp_models import AcpModels
 from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
 from garcon.runtime.agents.conversation import Invocation
 from garcon.runtime.agents.endpoints import endpoint_of, model_of
+from garcon.runtime.agents.native_history import no_history
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
 from garcon.runtime.environment import OURS
-from garcon.runtime.interfaces import IAgent, IAgentSession, ICredentials
+from garcon.runtime.interfaces import (
+    IAgent,
+    IAgentHistory,
+    IAgentSession,
+    ICredentials,
+    TakeRows,
+)
 
 PATIENCE = 10.0
 """Seconds after which a turn begins to wait for an agent's session, so that it can be stopped: some
 take longer to start than a launch may.
 """
+_LATER = ("/bin/sh", "-c", 'sleep "$0" && exec "$@"')
+"""Begins a program that many seconds later: what follows is the number, and the command."""
 
 
 class EndpointWays(Structure):
@@ -64,6 +75,8 @@ class AcpManifest:
     makes of a profile's endpoint, for agents that can use one.  `models`, the usual first, are
     shown; where it `learns_models`, until it has listed its own: when it opened a session, or by
     `model_command`, which prints one a line.  `compact` is the prompt that compacts a session.
+    `history` reads a session back, for agents that keep what can be read.  `wait_before_load` says
+    for how many seconds a session may not be loaded yet.
     """
 
     id: str
@@ -71,11 +84,13 @@ class AcpManifest:
     command: Sequence[str]
     models: Sequence[Model]
     description: str = ""
-    environment: Mapping[str, str] = Factory(dict)
+    environment: Mapping[str, str] = field(factory=dict, repr=False)
     modes: Mapping[str, str] = Factory(dict)
     model_command: Sequence[str] | None = None
     learns_models: bool = False
     endpoint: EndpointWays | None = None
+    history: HistoryWays | None = None
+    wait_before_load: Callable[[str, Mapping[str, str]], int] | None = None
     permission_modes: Sequence[PermissionMode] = PERMISSION_MODES
     thinking_modes: Sequence[ThinkingMode] = THINKING_MODES
     supports_images: bool = False
@@ -101,6 +116,8 @@ class AcpAgent:
         self._manifest = manifest
         self._path = environment.get("PATH", os.defpath)
         self.id = manifest.id
+        if manifest.history is not None:
+            alsoProvides(self, IAgentHistory)
         children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
         self._models = AcpModels(
             reactor,
@@ -137,10 +154,25 @@ class AcpAgent:
             models=list(models),
         )
 
+    @returns_deferred
+    async def read_history(
+        self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
+    ) -> None:
+        """Hand over what the agent remembers of a session, where its manifest says how."""
+        manifest = self._manifest
+        if manifest.history is None:
+            raise no_history(f"Sessions of {manifest.label} cannot be read back.")
+        variables = {**environment, **manifest.environment}
+        asked = Asked(session, manifest.command, variables)
+        await manifest.history.read(self._reactor, asked, take)
+
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
         manifest = self._manifest
         ways = AcpWays(modes=manifest.modes, compact=manifest.compact)
+
+        def invoke(launch: Launch, resume: str | None) -> Deferred[Invocation]:
+            return self._invoke(launch, self._command(resume, environment))
 
         def converse(launch: Launch, resume: str | None) -> AcpConversation:
             fork_from = launch.fork_from if manifest.native_fork != "none" else None
@@ -149,18 +181,26 @@ class AcpAgent:
             learned = self._models.learned if is_own else lambda _: None
             return AcpConversation(launch.project_path, resume, ways, fork_from, learned)
 
-        return AgentSession(self._reactor, environment, "TERM", self._invoke, converse, PATIENCE)
+        return AgentSession(self._reactor, environment, "TERM", invoke, converse, PATIENCE)
+
+    def _command(self, resume: str | None, environment: Mapping[str, str]) -> Sequence[str]:
+        """Return what a process that is started now is to be; one that goes on does not ask."""
+        manifest = self._manifest
+        if resume is None or manifest.wait_before_load is None:
+            return manifest.command
+        seconds = manifest.wait_before_load(resume, {**environment, **manifest.environment})
+        return (*_LATER, str(seconds), *manifest.command) if seconds else manifest.command
 
     @returns_deferred
-    async def _invoke(self, launch: Launch, resume: str | None) -> Invocation:
+    async def _invoke(self, launch: Launch, command: Sequence[str]) -> Invocation:
         manifest = self._manifest
         variables = dict(manifest.environment)
         endpoint = await endpoint_of(launch, self._credentials) if manifest.endpoint else None
         if endpoint is None or manifest.endpoint is None:
-            return Invocation(manifest.command, variables, key=launch.project_path)
+            return Invocation(command, variables, key=launch.project_path)
         variables |= manifest.endpoint.filled(endpoint, model_of(launch))
         return Invocation(
-            manifest.command,
+            command,
             variables,
             # The model may stand in the variables, and those cannot be changed later.
             key=(launch.project_path, launch.model_endpoint_id, endpoint.revision, launch.model),

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 
 from garcon.contract.catalogs import Generation, Model
+from garcon.runtime.agents import gemini_store
 from garcon.runtime.agents.acp import AcpManifest
+from garcon.runtime.agents.acp_history import CLAUDES, GEMINIS, REPLAYED
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC
 from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
 
@@ -29,6 +31,7 @@ OPENCODE = AcpManifest(
     supports_images=True,
     compact="/compact",
     native_fork="session",
+    history=REPLAYED,
     generation=Generation(priority=60, model=""),
 )
 
@@ -52,6 +55,8 @@ GEMINI = AcpManifest(
     },
     thinking_modes=("none",),
     supports_images=True,
+    history=GEMINIS,
+    wait_before_load=gemini_store.wait_before_load,
 )
 
 CLAUDE_CODE_ACP = AcpManifest(
@@ -76,6 +81,7 @@ CLAUDE_CODE_ACP = AcpManifest(
     thinking_modes=("none",),
     supports_images=True,
     native_fork="session",
+    history=CLAUDES,
 )
 
 SHIPPED = (OPENCODE, GEMINI, CLAUDE_CODE_ACP)

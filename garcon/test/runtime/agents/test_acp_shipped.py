@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
 from twisted.internet import reactor
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from garcon.contract.catalogs import AgentEntry, Protocol
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.runtime.agents.acp import AcpAgent
-from garcon.runtime.agents.acp_shipped import SHIPPED
+from garcon.runtime.agents.acp_shipped import GEMINI, SHIPPED
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC, NO_KEY
 from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
@@ -86,6 +89,35 @@ class Entries(TestCase):
             self.assertEqual(
                 (one.accepts_api_provider_endpoints, one.supported_protocols), (False, [])
             )
+
+
+class Waiting(SynchronousTestCase):
+    """A session that may not be loaded yet."""
+
+    def command(self, resume: str | None, seconds: int) -> Sequence[str]:
+        """What a process is started as."""
+        asked = []
+
+        def wait(session_id: str, environment: Mapping[str, str]) -> int:
+            asked.append((session_id, environment))
+            return seconds
+
+        manifest = evolve(GEMINI, wait_before_load=wait, environment={"B": "2"})
+        agent = AcpAgent(reactor, manifest, {"PATH": "/bin"})
+        command = agent._command(resume, {"A": "1"})
+        self.assertEqual(asked, [] if resume is None else [("s", {"A": "1", "B": "2"})])
+        return command
+
+    def test_the_program_begins_later(self) -> None:
+        """So that a turn can wait for it, and be stopped meanwhile."""
+        own = list(GEMINI.command)
+        self.assertEqual(list(self.command(None, 7)), own)
+        self.assertEqual(list(self.command("s", 0)), own)
+        later = list(self.command("s", 7))
+        self.assertEqual(later[-len(own) - 1 :], ["7", *own])
+        waits = later[: -len(own) - 1]
+        done = subprocess.run([*waits, "0", "echo", "a  b", "$c"], capture_output=True, check=True)
+        self.assertEqual(done.stdout, b"a  b $c\n")
 
 
 class OpencodesEndpoint(SynchronousTestCase):
