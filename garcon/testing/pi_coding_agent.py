@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from garcon.testing.npm_agents import NpmAgent
@@ -17,6 +18,28 @@ from garcon.testing.npm_agents import NpmAgent
 PACKAGE, VERSION = "@earendil-works/pi-coding-agent", "1.6.0"
 NODE_VERSION = "22.23.3"
 MODEL, OTHER_MODEL = "scripted/m1", "scripted/m2"
+ASKING_TOOL = "ask"
+_ASKS = """
+export default function (pi) {
+  pi.registerTool({
+    name: "ask",
+    label: "Ask",
+    description: "Ask the user.",
+    parameters: {
+      type: "object",
+      properties: {
+        question: { type: "string" },
+        options: { type: "array", items: { type: "string" } },
+      },
+      required: ["question", "options"],
+    },
+    async execute(_id, given, _signal, _update, ctx) {
+      const said = await ctx.ui.select(given.question, given.options);
+      return { content: [{ type: "text", text: said ?? "no answer" }], details: {} };
+    },
+  });
+}
+"""
 
 
 def _programs(modules: Path) -> list[Path]:
@@ -80,6 +103,13 @@ def scripted_environment(directory: str | os.PathLike[str], port: int) -> dict[s
         "PI_OFFLINE": "1",
         "PI_TELEMETRY": "0",
     }
+
+
+def add_extension(environment: Mapping[str, str], name: str, source: str = _ASKS) -> None:
+    """Give Pi an extension of its user's: one with a tool that asks the user, or another."""
+    folder = Path(environment["HOME"]) / ".pi" / "agent" / "extensions"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.js").write_text(source)
 
 
 if __name__ == "__main__":

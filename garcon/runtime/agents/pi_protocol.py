@@ -27,11 +27,12 @@ from garcon.runtime.agents.conversation import (
     Output,
     Ready,
     Refused,
+    Send,
     SteerSettled,
     Unknown,
     Version,
 )
-from garcon.runtime.agents.pi_dialogs import dialog
+from garcon.runtime.agents.pi_dialogs import Dialogs
 from garcon.runtime.agents.pi_known import EVENTS
 from garcon.runtime.agents.pi_permissions import Permissions
 from garcon.runtime.agents.pi_prompts import prompt
@@ -73,6 +74,7 @@ class PiConversation:
     """The session that was told of last."""
     _settings: Settings = field(factory=Settings)
     _permissions: Permissions = field(factory=Permissions)
+    _dialogs: Dialogs = field(factory=Dialogs)
     _spent: Spent = field(factory=Spent)
     _turn: Turn | None = None
     _commands: int = 0
@@ -98,7 +100,7 @@ class PiConversation:
         if turn is None or turn.stopping:
             return []
         turn.stopping = True
-        outputs = self._permissions.deny_all()
+        outputs = self._deny_all(stamp)
         if turn.can_be_stopped:
             outputs += self._abort(turn)
         return outputs
@@ -109,7 +111,11 @@ class PiConversation:
         return [command(self._fresh(), "clear_queue"), command(turn.abort, "abort")]
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
-        return self._permissions.decide(response)
+        decided = self._permissions.decide(response)
+        return self._dialogs.decide(response, stamp) if decided is None else decided
+
+    def _deny_all(self, stamp: Stamp) -> list[Output]:
+        return [*self._permissions.deny_all(), *self._dialogs.close(stamp)]
 
     def capture_steering(self) -> SteerCapture:
         turn = self._turn
@@ -132,10 +138,12 @@ class PiConversation:
         turn = self._turn
         if turn is None:
             return []
-        self._permissions.deny_all()  # nobody is there to hear it
         if turn.stopping:
-            return self._end(turn, "interrupted", stamp)
-        return self._end(turn, "failed", stamp, RunFailure(code="AGENT_EXITED", message=text))
+            outputs = self._end(turn, "interrupted", stamp)
+        else:
+            failure = RunFailure(code="AGENT_EXITED", message=text)
+            outputs = self._end(turn, "failed", stamp, failure)
+        return [one for one in outputs if not isinstance(one, Send)]  # nobody is there to hear it
 
     # -- messages
 
@@ -209,7 +217,10 @@ class PiConversation:
             key = text_of(message.get("statusKey"))
             if key.startswith(GATE):
                 return self._told_by_gate(key, text_of(message.get("statusText")))
-        return dialog(message, stamp, in_turn=turn is not None)
+        is_seen = turn is not None and not turn.stopping
+        outputs = self._dialogs.take(message, stamp, in_turn=is_seen)
+        has_rows = turn is not None and any(isinstance(one, Emit) for one in outputs)
+        return [*turn.work.let_go(), *outputs] if turn is not None and has_rows else outputs
 
     def _told_by_gate(self, key: str, text: str) -> list[Output]:
         turn = self._turn
@@ -314,7 +325,7 @@ class PiConversation:
     def _end(
         self, turn: Turn, outcome: Outcome, stamp: Stamp, error: RunFailure | None = None
     ) -> list[Output]:
-        outputs = [*self._permissions.deny_all(), *turn.work.ended(stamp)]
+        outputs = [*self._deny_all(stamp), *turn.work.ended(stamp)]
         self._turn = None
         end = RunEnded(
             outcome=outcome, error=error, anchor=turn.work.anchor, usage=self._spent.taken()

@@ -22,8 +22,13 @@ def confirmed(request_id: Any, allowed: bool) -> Output:
     return Send({"type": "extension_ui_response", "id": request_id, "confirmed": allowed})
 
 
+def entered(request_id: Any, value: str) -> Output:
+    """Return the answer to a dialog that wants a text, or one of its choices."""
+    return Send({"type": "extension_ui_response", "id": request_id, "value": value})
+
+
 def cancelled(request_id: Any) -> Output:
-    """Return the answer to a dialog that nobody sees."""
+    """Return the answer to a dialog that nobody answers."""
     return Send({"type": "extension_ui_response", "id": request_id, "cancelled": True})
 
 

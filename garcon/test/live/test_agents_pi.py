@@ -30,7 +30,13 @@ from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
 from garcon.testing.local_runtimes import PiRuntimeCase
 from garcon.testing.models.anthropic import AnthropicMessages
 from garcon.testing.models.script import Call, Fail, Hold, Script, Turn, said
-from garcon.testing.pi_coding_agent import MODEL, OTHER_MODEL, VERSION
+from garcon.testing.pi_coding_agent import (
+    ASKING_TOOL,
+    MODEL,
+    OTHER_MODEL,
+    VERSION,
+    add_extension,
+)
 
 FRESH = """
 export default function (pi) {
@@ -257,9 +263,7 @@ class HistoryTests(PiCase):
 class ExtensionTests(PiCase):
     async def test_another_session_in_the_same_process(self) -> None:
         """An extension of the user's that begins one takes the chat along, endpoint and all."""
-        folder = Path(self.environment["HOME"]) / ".pi/agent/extensions"
-        folder.mkdir(parents=True)
-        (folder / "fresh.js").write_text(FRESH)
+        add_extension(self.environment, "fresh", FRESH)
         first = await self.whole("the first words")
         session = first.session_id
         await self.whole("/fresh", agent_session_id=session)
@@ -274,6 +278,19 @@ class ExtensionTests(PiCase):
         await self.pi.respond(a_response(run, await sink.asked(), allow=False))
         await sink.ended()
         self.assertFalse((self.project / "never").exists())
+
+    async def test_a_question(self) -> None:
+        """It waits for the user in whatever mode, and hears the answer."""
+        add_extension(self.environment, "ask")
+        given = {"question": "Which?", "options": ["Blue", "Red"]}
+        self.script.push(said(Call(ASKING_TOOL, given)), "as you like")
+        run, sink = await self.go("ask me", permission_mode="bypassPermissions")
+        asked = await sink.asked()
+        chosen = {"questionId": "question-1", "selectedOptionIds": ["option-2"]}
+        response = {"outcome": "answered", "answers": [chosen]}
+        await self.pi.respond(a_response(run, asked, response=response))
+        self.assertEqual((await sink.ended()).outcome, "finished")
+        self.assertEqual(sink.results, [("Red", False), ("Red", False)])
 
 
 class PermissionTests(PiCase):

@@ -120,10 +120,10 @@ def _codex(program: str, home: Path, port: int) -> dict[str, str]:
 
 
 def _pi(program: str, home: Path, port: int) -> dict[str, str]:
-    return {
-        **pi_coding_agent.scripted_environment(home, port),
-        **pi_coding_agent.found_by(program),
-    }
+    environment = pi_coding_agent.scripted_environment(home, port)
+    # Pi itself asks nothing, but its extensions can.
+    pi_coding_agent.add_extension(environment, "ask")
+    return {**environment, **pi_coding_agent.found_by(program)}
 
 
 def _bash(command: str) -> dict[str, Any]:
@@ -239,8 +239,13 @@ CASTS = (
         install=PI.install,
         environment=_pi,
         call=lambda command: {"tool": "bash", "args": {"command": command}},
+        question={
+            "tool": pi_coding_agent.ASKING_TOOL,
+            "args": {"question": "Which colour?", "options": ["Blue", "Red"]},
+        },
+        # The call that asks would be asked for itself.
+        question_mode="bypassPermissions",
         steers=True,
-        not_offered={"question": "it has no questions"},
     ),
     Cast(
         agent_id="opencode",

@@ -8,8 +8,10 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.catalogs import PERMISSION_MODES
+from garcon.contract.messages import AskUserQuestionToolUse
 from garcon.contract.runs import (
     PermissionRequested,
+    PermissionResponse,
     RowProduced,
     RunEnded,
     SessionStarted,
@@ -24,6 +26,7 @@ from garcon.runtime.agents.conversation import (
     Unknown,
     Version,
 )
+from garcon.runtime.agents.pi_dialogs import OPEN
 from garcon.runtime.agents.pi_endpoint import literal
 from garcon.runtime.agents.pi_permissions import Call, verdict
 from garcon.runtime.agents.pi_protocol import PiConversation
@@ -284,15 +287,96 @@ class Talks(SynchronousTestCase):
             len([e for e in self.taken.events if isinstance(e, PermissionRequested)]), 2
         )
 
-    def test_dialogs_of_others(self) -> None:
-        """Each is answered; what is not known is kept besides."""
+    def ask(self, method: str, **given: Any) -> str:
+        """Let an extension ask something, and return the occurrence of the question."""
+        ask = {"type": "extension_ui_request", "id": method, "method": method, "title": "eh?"}
+        self.hear({**ask, **given})
+        return self.taken.asked.permission_occurrence_id
+
+    def decided(self, occurrence: str, allow: bool = True, **response: Any) -> dict[str, Any]:
+        """Return what Pi is told of a decision."""
+        answer = PermissionResponse(
+            run_id="run", permission_occurrence_id=occurrence, allow=allow, response=response
+        )
+        outputs = self.pi.decide(answer, self.taken.stamp())
+        self.assertIsNotNone(outputs)
+        self.taken.take(outputs)
+        self.assertIsNone(self.pi.decide(answer, self.taken.stamp()))
+        sent = self.taken.sent[-1]
+        self.assertEqual(sent.pop("type"), "extension_ui_response")
+        return sent
+
+    def test_a_dialog_of_another_extension_is_a_question_in_every_mode(self) -> None:
+        """Its choices come back as they are, an own text where one is asked for."""
+        self.begin(permission_mode="bypassPermissions")
+
+        def chosen(*ids: str) -> dict[str, Any]:
+            return {"outcome": "answered", "answers": [answers(*ids)]}
+
+        def answers(*ids: str) -> dict[str, Any]:
+            return {"questionId": "question-1", "selectedOptionIds": list(ids)}
+
+        select = {"options": ["Blue", "Red", 7]}
+        for method, given, options, response, told in (
+            ("select", select, ["Blue", "Red"], chosen("option-2"), {"value": "Red"}),
+            ("select", select, ["Blue", "Red"], chosen("Green"), {"cancelled": True}),
+            ("select", select, ["Blue", "Red"], {}, {"cancelled": True}),
+            ("confirm", {"message": "so?"}, ["Yes", "No"], chosen("option-1"), {"confirmed": True}),
+            ("confirm", {}, ["Yes", "No"], chosen("option-2"), {"confirmed": False}),
+            ("confirm", {}, ["Yes", "No"], {}, {"confirmed": True}),
+            ("input", {"placeholder": "p"}, [], chosen("my own"), {"value": "my own"}),
+            ("input", {}, [], {}, {"cancelled": True}),
+            ("editor", {"prefill": "as it is"}, [], {}, {"value": "as it is"}),
+            ("editor", {}, [], {"outcome": "skipped"}, {"cancelled": True}),
+        ):
+            occurrence = self.ask(method, **given)
+            tool = self.taken.asked.requested_tool
+            assert isinstance(tool, AskUserQuestionToolUse)
+            (question,) = tool.questions
+            self.assertEqual([one.label for one in question.options], options)
+            self.assertEqual(question.prompt[:4], "eh?" + question.prompt[3:4])
+            self.assertEqual(self.decided(occurrence, **response), {"id": method, **told})
+        self.assertEqual(self.decided(self.ask("confirm"), False)["confirmed"], False)
+        self.assertEqual(self.decided(self.ask("input"), False)["cancelled"], True)
+
+    def test_a_dialog_is_shown_with_its_answer(self) -> None:
+        """As a call and its result."""
         self.begin()
-        for method in ("select", "confirm", "input", "editor", "sparkle"):
-            ask = {"type": "extension_ui_request", "id": method, "method": method, "title": "eh?"}
+        self.decided(self.ask("confirm"))
+        self.decided(self.ask("input"), False)
+        question = ["AskUserQuestionToolUse: ", "asked: AskUserQuestionToolUse"]
+        told = [*question, "result: Yes", *question, "result error: Nobody answered."]
+        self.assertEqual(self.taken.story(), told)
+
+    def test_dialogs_that_nobody_can_answer_are_answered(self) -> None:
+        """Between turns, in a turn that is stopped, and one too many; open ones with the stop.
+        What is not known is kept besides.
+        """
+        ask = {"type": "extension_ui_request", "id": "d", "method": "input", "title": "eh?"}
+        no = {"type": "extension_ui_response", "id": "d", "cancelled": True}
+        self.hear(ask)
+        self.assertEqual(self.taken.sent, [no])
+        self.begin()
+        self.taken.sent.clear()
+        for _ in range(OPEN):
             self.hear(ask)
-            answer = {"type": "extension_ui_response", "id": method, "cancelled": True}
-            self.assertEqual(self.taken.sent[-1], answer)
+        self.assertEqual(self.taken.sent, [])
+        self.hear(ask, {**ask, "method": "sparkle"})
+        self.assertEqual(self.taken.sent, [no, no])
         self.assertEqual([one.kind for one in self.unknown()], ["extension_ui_request.sparkle"])
+        self.taken.take(self.pi.interrupt(self.taken.stamp()))
+        self.hear(ask)
+        answers = [one for one in self.taken.sent if one.get("cancelled")]
+        self.assertEqual(len(answers), OPEN + 3)
+
+    def test_an_open_dialog_ends_with_its_process(self) -> None:
+        """Nobody hears an answer then."""
+        self.begin()
+        self.ask("input")
+        sent = len(self.taken.sent)
+        self.taken.take(self.pi.ended("it is gone", self.taken.stamp()))
+        story = ["result error: Nobody answered.", "failed: it is gone"]
+        self.assertEqual((self.taken.story()[-2:], len(self.taken.sent)), (story, sent))
 
     def unknown(self) -> list[Unknown]:
         """What it did not know."""
