@@ -112,7 +112,8 @@ COMMON = (
     ),
     Setting(
         "agent-process-limit",
-        "most processes an agent may have with its tools, 0 for no limit (0); likewise",
+        "most processes an agent may have with its tools, 0 for no limit (0); each thread is one;"
+        " without such a group they are counted once a second",
         "GARCON_AGENT_PROCESS_LIMIT",
         whole_number(0),
         0,

@@ -17,17 +17,25 @@ from garcon.runtime.agents import tree
 
 T = TypeVar("T")
 
-LOOK_EVERY = 2.0
-"""How often what hangs on an agent is noted."""
+LOOK_EVERY, COUNT_EVERY = 2.0, 1.0
+"""How often what hangs on an agent is noted, and how often where it is counted as well."""
 KILL_WAIT, KILL_POLL = 2.0, 0.02
 
 
 class Descendants:
-    """Those of the process `pid`, whose environment has `mark`.  Owned by that process's owner."""
+    """Those of the process `pid`, whose environment has `mark`.  Owned by that process's owner,
+    which is told at each look how many threads there are, its own included, where it counts them.
+    """
 
     _log = Logger()
 
-    def __init__(self, reactor: Any, pid: int, mark: bytes) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        pid: int,
+        mark: bytes,
+        counted: Callable[[int], None] | None = None,
+    ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
         self._pid = pid
@@ -35,7 +43,9 @@ class Descendants:
         self._gone_at: int | None = None
         """When the id became free for others."""
         self._known: frozenset[tree.Process] = frozenset()
-        self._looking: IDelayedCall | None = self._clock.callLater(LOOK_EVERY, self._look)
+        self._counted = counted
+        self._every = LOOK_EVERY if counted is None else COUNT_EVERY
+        self._looking: IDelayedCall | None = self._clock.callLater(self._every, self._look)
 
     @property
     def known(self) -> frozenset[tree.Process]:
@@ -82,13 +92,20 @@ class Descendants:
         self._looking = None
         before = self._known
 
-        def seen(found: frozenset[tree.Process]) -> None:
+        def seen(result: tuple[frozenset[tree.Process], int | None]) -> None:
+            found, count = result
             self._known = self._until_gone(found) | (self._known - before)
             if self._gone_at is None:
-                self._looking = self._clock.callLater(LOOK_EVERY, self._look)
+                self._looking = self._clock.callLater(self._every, self._look)
+                if self._counted is not None and count is not None:
+                    self._counted(count)
 
         # Not cancelled by anyone: it ends by itself.
-        looking = self._in_thread(_still_there, self._pid, before)
+        if self._counted is None:
+            look = partial(_still_there, self._pid, before)
+        else:
+            look = partial(_all_there, self._pid, self._mark, before)
+        looking = self._in_thread(look)
         looking.addCallbacks(
             seen, lambda f: self._log.failure("looking below an agent failed", failure=f)
         )
@@ -105,6 +122,15 @@ class Descendants:
         return d
 
 
-def _still_there(pid: int, known: Set[tree.Process]) -> frozenset[tree.Process]:
+def _still_there(pid: int, known: Set[tree.Process]) -> tuple[frozenset[tree.Process], int | None]:
     """Return what hangs on an agent, and what has hung on it and still runs."""
-    return frozenset(tree.below(pid) | tree.running(known))
+    return frozenset(tree.below(pid) | tree.running(known)), None
+
+
+def _all_there(
+    pid: int, mark: bytes, known: Set[tree.Process]
+) -> tuple[frozenset[tree.Process], int | None]:
+    """Return all that is an agent's, whatever it hangs on, and the number of their threads."""
+    found = frozenset(tree.find(pid, mark, known=known))
+    agent = tree.look(pid)
+    return found, tree.threads(found if agent is None else found | {agent.process})

@@ -43,6 +43,7 @@ from garcon.runtime.cgroups import Cgroup
 from garcon.runtime.session_limits import (
     SessionLimits,
     line_too_long,
+    silent,
     too_many_processes,
     too_much_memory,
     too_much_output,
@@ -58,6 +59,8 @@ OUTPUT_GRACE = 1.0
 """How long output may still come after the exit: an orphan that holds the pipe would keep it open
 for ever.
 """
+SILENCE = 5.0
+"""How long an agent may go on that has closed its output."""
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
 
 # The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
@@ -119,6 +122,7 @@ class AgentProcess(ProcessProtocol):
         self._open_pipes = {1, 2}
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
+        self._silence: IDelayedCall | None = None
         self._is_late = False
         self._reported = False
         self._exit_waiters: Waiters[None] = Waiters()
@@ -129,7 +133,9 @@ class AgentProcess(ProcessProtocol):
         self._descendants: Descendants | None = None
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
-        """Begin the process, or raise `GarconError` when its program cannot be found."""
+        """Begin the process, or raise `GarconError` when its program cannot be found, or the system
+        starts no more.
+        """
         program = shutil.which(command[0], path=environment.get("PATH", os.defpath))
         if program is None:
             raise launch_failed(f"the agent's program {command[0]!r} was not found")
@@ -144,7 +150,13 @@ class AgentProcess(ProcessProtocol):
         ]
         variables = marks.branch(environment)
         self._mark = marks.variable(variables)
-        cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
+        try:
+            cast(IReactorProcess, self._reactor).spawnProcess(self, argv[0], argv, env=variables)
+        except (OSError, ValueError) as error:
+            if self._group is not None:
+                self._group.remove()
+            why = error.strerror if isinstance(error, OSError) else error
+            raise launch_failed(f"the agent's process could not be started: {why}") from None
 
     def turn_begins(self) -> None:
         """What is written from now on counts for another turn."""
@@ -245,7 +257,8 @@ class AgentProcess(ProcessProtocol):
     def connectionMade(self) -> None:
         assert self.transport is not None
         self._pid = cast(int, self.transport.pid)
-        self._descendants = Descendants(self._reactor, self._pid, self._mark)
+        counted = None if self._limits.processes is None else self._counted
+        self._descendants = Descendants(self._reactor, self._pid, self._mark, counted)
 
     def outReceived(self, data: bytes) -> None:
         if self._has_exceeded:
@@ -272,11 +285,15 @@ class AgentProcess(ProcessProtocol):
         self._open_pipes.discard(childFD)
         if childFD == 1 and not self._has_exceeded and (rest := self._lines.rest()):
             self._waiting.append(rest)
+        if childFD == 1 and self._exited is None:
+            self._silence = self._clock.callLater(SILENCE, self._gone_silent)
         self._drain()
 
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
         self._exited = Exit(status=value.exitCode, signal=value.signal)
+        if self._silence is not None and self._silence.active():
+            self._silence.cancel()
         if self._descendants is not None:
             self._descendants.parent_gone()
         self._exit_waiters.fire(None)
@@ -379,6 +396,17 @@ class AgentProcess(ProcessProtocol):
         except OSError as error:
             raise launch_failed(f"no control group could be made: {error.strerror}") from None
         return self._group.processes
+
+    def _counted(self, count: int) -> None:
+        limit = self._limits.processes
+        if limit is not None and count > limit and not self._has_exceeded:
+            self._exceed(too_many_processes())
+
+    def _gone_silent(self) -> None:
+        if self._waiting or self._is_busy or self._is_held:
+            self._silence = self._clock.callLater(SILENCE, self._gone_silent)
+        elif not self._has_exceeded:
+            self._exceed(silent())
 
     def _exceed(self, failure: RunFailure) -> None:
         self._has_exceeded = True

@@ -38,6 +38,7 @@ class Seen:
     session: int
     state: str
     name: str
+    threads: int
 
     @property
     def has_ended(self) -> bool:
@@ -106,6 +107,16 @@ def running(processes: Iterable[Process], proc: str = "/proc") -> set[Process]:
     return {process for process in processes if _runs(process, proc)}
 
 
+def threads(processes: Iterable[Process], proc: str = "/proc") -> int:
+    """Return how many threads those have that still run: what the kernel counts as processes."""
+    seen = ((process, look(process.pid, proc)) for process in processes)
+    return sum(
+        entry.threads
+        for process, entry in seen
+        if entry is not None and entry.process == process and not entry.has_ended
+    )
+
+
 def kill(processes: Iterable[Process], proc: str = "/proc") -> set[Process]:
     """Send SIGKILL to those that still run and return them."""
     return send(processes, signal.SIGKILL, proc=proc)
@@ -148,6 +159,7 @@ def look(pid: int, proc: str = "/proc") -> Seen | None:
         session=int(fields[3]),
         state=fields[0].decode("ascii", "replace"),
         name=text[text.find(b"(") + 1 : end].decode("utf-8", "replace"),
+        threads=int(fields[17]),
     )
 
 

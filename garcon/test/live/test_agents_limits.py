@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
-from twisted.trial.unittest import TestCase
+from twisted.internet.task import deferLater
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from garcon.contract.runs import RunEnded, RunFailure
 from garcon.deferreds import Waiters
-from garcon.errors import GarconError
+from garcon.errors import GarconError, StartupError
 from garcon.runtime.agents.process import AgentProcess, Exit
 from garcon.runtime.cgroups import Cgroups
 from garcon.runtime.session_limits import LINE, SessionLimits
@@ -119,11 +123,116 @@ class ProcessLimits(TestCase):
         await process.end("TERM", at_once=True)
         self.assertEqual((path / "cgroup.kill").read_text(), "1")
 
+    async def test_processes_that_are_counted(self) -> None:
+        """So many are seen without harm, itself and those in sessions of their own included; one
+        more is too many, and none of them is left.
+        """
+        limits = SessionLimits(processes=4)
+        script = "while read -r x; do setsid sleep 300 & echo '{}'; done; wait"
+        process = self.start(script, limits)
+        for _ in range(3):
+            process.send({})
+        while len(process.descendants) < 3:
+            await deferLater(reactor, 0.02)
+        self.assertEqual(self.failures, [])
+        process.send({})
+        await self.until(lambda: self.failures)
+        self.assertEqual([failure.code for failure in self.failures], ["AGENT_PROCESS_LIMIT"])
+        known = process.descendants
+        await process.end("TERM", at_once=True)
+        self.assertEqual([one.pid for one in known if runs(one.pid)], [])
+
+    async def test_threads_count_as_processes(self) -> None:
+        """As they do for the kernel; the first of these two was looked at before the second."""
+        program = (
+            "import threading; [threading.Thread(target=threading.Event().wait).start()"
+            " for _ in range(4)]"
+        )
+        command = f"exec {shlex.quote(sys.executable)} -ISc {shlex.quote(program)}"
+        self.start(command, SessionLimits(processes=5))
+        self.start(command, SessionLimits(processes=4))
+        await self.until(lambda: self.failures)
+        self.assertEqual([failure.code for failure in self.failures], ["AGENT_PROCESS_LIMIT"])
+
+    async def test_output_that_was_closed(self) -> None:
+        """What was written before comes; then nothing can, and whoever waits is told."""
+        process = self.start("echo '{}'; exec 1>&-; sleep 300", SessionLimits())
+        await self.until(lambda: self.failures)
+        self.assertEqual(self.messages, [{}])
+        self.assertEqual([failure.code for failure in self.failures], ["AGENT_FAILED"])
+        self.assertIn("closed its output", self.failures[0].message)
+        await process.end("TERM", at_once=True)
+
+    async def test_output_that_is_closed_on_the_way_out(self) -> None:
+        """An end is an end."""
+        self.start("exec 1>&-; exit 3", SessionLimits())
+        await self.until(lambda: self.exits)
+        self.assertEqual((self.exits[0].status, self.failures), (3, []))
+
+    def test_a_system_that_starts_no_more(self) -> None:
+        """Is a launch that failed, and leaves no group behind."""
+        groups = Cgroups(str(self.directory), memory=0, processes=0)
+        process = AgentProcess(reactor, self.messages.append, self.exits.append, limits=None)
+        limited = AgentProcess(
+            reactor,
+            self.messages.append,
+            self.exits.append,
+            limits=SessionLimits(groups=groups),
+        )
+        for one in (process, limited):
+            # More than the kernel takes as one argument.
+            error = self.assertRaises(
+                GarconError, one.start, ["sh", "x" * 200_000], {"PATH": os.defpath}, "/"
+            )
+            self.assertIn("Argument list too long", error.text)
+        self.assertEqual(list(self.directory.glob("garcon-agent-*")), [])
+
     def test_no_group_to_be_had(self) -> None:
         """Then nothing is started."""
         groups = Cgroups(str(self.directory / "gone"), memory=1, processes=1)
         error = self.assertRaises(GarconError, self.start, "true", SessionLimits(groups=groups))
         self.assertIn("control group", error.text)
+
+
+class ChosenLimits(SynchronousTestCase):
+    """What a service's options come to, where groups can be made and where they cannot."""
+
+    def chosen(self, memory: int, processes: int, possible: Sequence[str]) -> SessionLimits:
+        """Choose on a system whose groups count these."""
+
+        def prepare(memory: int, processes: int) -> Cgroups:
+            wanted = [name for name, one in (("memory", memory), ("pids", processes)) if one]
+            if not set(wanted) <= set(possible):
+                raise StartupError("no such group")
+            return Cgroups("/", memory, processes)
+
+        options = {
+            "agent-output-limit": 0,
+            "agent-time-limit": 0,
+            "agent-memory-limit": memory,
+            "agent-process-limit": processes,
+        }
+        return SessionLimits.chosen(options, prepare)
+
+    def test_by_the_kernel(self) -> None:
+        """Where it can."""
+        chosen = self.chosen(5, 7, ["memory", "pids"])
+        self.assertEqual((chosen.groups, chosen.processes), (Cgroups("/", 5, 7), None))
+        self.assertEqual(self.chosen(0, 0, []), SessionLimits(output=None))
+
+    def test_processes_by_counting(self) -> None:
+        """Where the kernel does not."""
+        for memory, possible, groups in (
+            (0, [], None),
+            (5, ["memory"], Cgroups("/", 5, 0)),
+        ):
+            chosen = self.chosen(memory, 7, possible)
+            self.assertEqual((chosen.groups, chosen.processes), (groups, 7))
+
+    def test_memory_is_the_kernel_s(self) -> None:
+        """Without it the service does not start."""
+        for processes, possible in ((0, []), (7, []), (7, ["pids"])):
+            self.assertRaises(StartupError, self.chosen, 5, processes, possible)
 
 
 class TurnLimits(RuntimeCase):
@@ -144,6 +253,19 @@ class TurnLimits(RuntimeCase):
         failure = self.failure_of(sink)
         self.assertEqual(failure.code, "AGENT_OUTPUT_LIMIT")
         self.assertIn("100000 bytes", failure.message)
+        pid = await self.pid_in("tool")
+        await self.eventually(lambda: not runs(pid), "the tool is gone")
+        after = await self.turn(runtime, "say again", agent_session_id=sink.session_id)
+        self.assertEqual(after.texts, ["again"])
+
+    async def test_a_turn_with_too_many_processes(self) -> None:
+        """Fails with a code of its own, also where no group of the kernel's counts them; all of
+        them are gone, and the chat goes on.
+        """
+        runtime = self.a_runtime(limits=SessionLimits(processes=12))
+        sleep = "setsid sleep 300 >/dev/null 2>&1 & echo $! > tool"
+        sink = await self.turn(runtime, "\n".join([*[f"run {sleep}"] * 12, "sleep 300"]))
+        self.assertEqual(self.failure_of(sink).code, "AGENT_PROCESS_LIMIT")
         pid = await self.pid_in("tool")
         await self.eventually(lambda: not runs(pid), "the tool is gone")
         after = await self.turn(runtime, "say again", agent_session_id=sink.session_id)

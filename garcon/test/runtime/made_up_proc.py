@@ -32,10 +32,11 @@ class MadeUpProc:
         state: str = "S",
         environment: bytes = b"A=1\0",
         name: str = "sh",
+        threads: int = 1,
     ) -> None:
         """Write one process."""
         place = self.path / str(pid)
         place.mkdir(exist_ok=True)
-        fields = [state, parent, session, session, *[0] * 15, started, 0]
+        fields = [state, parent, session, session, *[0] * 13, threads, 0, started, 0]
         (place / "stat").write_text(f"{pid} ({name}) {' '.join(map(str, fields))}\n")
         (place / "environ").write_bytes(environment)
