@@ -39,7 +39,7 @@ class MemoryWire:
     unread: deque[tuple[str, bytes]] = field(factory=deque)
     stage: str = Stage.TCP
 
-    def send(self, record: bytes) -> None:
+    def send(self, record: bytes, *, soon: bool = False) -> None:
         """See `IWire`."""
         if self.is_over:
             return

@@ -88,7 +88,8 @@ class Outbox:
             return False
         if self.offer(text, kind) is None:
             return False
-        self.flush()
+        # Rows come in crowds; everything else is one message that somebody waits for.
+        self.flush(soon=kind is Kind.PRODUCER)
         if self._queue.small > MOST_SMALL and self.is_open and not self._holds_reading:
             self._holds_reading = True
             self._wire.hold_reading(True)
@@ -110,8 +111,10 @@ class Outbox:
         self.flush()
         return True
 
-    def flush(self) -> None:
-        """Seal and send while the socket asks for more, a burst in each turn of the reactor."""
+    def flush(self, *, soon: bool = False) -> None:
+        """Seal and send while the socket asks for more, a burst in each turn of the reactor; `soon`
+        as the wire's `send` means it.
+        """
         if self._flushing or not self.is_open or self._waits:
             return
         self._flushing = True
@@ -122,7 +125,7 @@ class Outbox:
                 record = next_record()
                 if record is None:
                     return
-                wire.send(seal(record))
+                wire.send(seal(record), soon=soon)
                 self._liveness.spoke = self._clock.seconds()
                 room -= len(record)
                 if room <= 0:

@@ -88,11 +88,15 @@ class _LaneProtocol(PacedWire):
         """See `IWire`."""
         return 0 if self.is_writable else self._given
 
-    def send(self, record: bytes) -> None:
+    def send(self, record: bytes, *, soon: bool = False) -> None:
         """See `IWire`."""
         if self.state == self.STATE_OPEN:
             self._given += len(record)
-            write_now(self.transport, framed(record, self._masks))
+            message = framed(record, self._masks)
+            if soon:
+                self.transport.write(message)
+            else:
+                write_now(self.transport, message)
 
     def close(self) -> None:
         """See `IWire`."""

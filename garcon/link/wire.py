@@ -16,8 +16,12 @@ class IWire(Interface):
     is_writable: bool = Attribute("Whether the socket asks for more.")
     buffered: int = Attribute("Bytes given to the socket since it last was empty.")
 
-    def send(record: bytes) -> None:
-        """Send one record; nothing happens on a wire that has ended."""
+    def send(record: bytes, *, soon: bool = False) -> None:
+        """Send one record; nothing happens on a wire that has ended.
+
+        What is to be sent `soon` need not leave before the end of this turn of the reactor, so that
+        many records leave together.
+        """
 
     def hold_reading(is_held: bool) -> None:
         """Take nothing more from the network for now, but for what was read already; or go on."""

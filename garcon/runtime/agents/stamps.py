@@ -5,18 +5,25 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from attrs import frozen
+from attrs import define
 
 
-@frozen
+@define(eq=False)
 class Stamp:
     """One moment: its time as rows show it, and an id no other moment has."""
 
     now: str
-    fresh_id: str
+    _fresh_id: str = ""
+
+    @property
+    def fresh_id(self) -> str:
+        """The id: made when it is first asked for, since most messages need none."""
+        if not self._fresh_id:
+            self._fresh_id = str(uuid4())
+        return self._fresh_id
 
 
 def stamp() -> Stamp:
     """Return the present moment, by the wall clock."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Stamp(now=now, fresh_id=str(uuid4()))
+    return Stamp(now)

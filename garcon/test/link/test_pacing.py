@@ -44,7 +44,7 @@ class Taking:
     is_writable: bool = True
     buffered: int = 0
 
-    def send(self, record: bytes) -> None:
+    def send(self, record: bytes, *, soon: bool = False) -> None:
         """See `IWire`."""
         self.records.append(record)
 
