@@ -13,6 +13,7 @@ from garcon.contract.limits import INTERACTIVE_READ
 from garcon.controller.executors.interfaces import IExecutors
 from garcon.controller.providers.offers import Offers
 from garcon.errors import GarconError
+from garcon.runtime.agents.scrubbing import Secrets
 
 KEPT = 60.0
 """Seconds that a catalog entry may be used without asking again."""
@@ -37,6 +38,12 @@ class Agents:
         """
         entry = await self._entry(executor_id, agent_id)
         return entry if self._offers is None else await self._offers.entry(executor_id, entry)
+
+    async def secrets(self) -> Secrets:
+        """Return what no row may show: the keys of profiles.  ``API_PROVIDER_STORAGE_UNAVAILABLE``
+        (503) while it cannot be said which.
+        """
+        return Secrets() if self._offers is None else await self._offers.secrets()
 
     def forget(self, executor_id: str) -> None:
         """Ask an executor anew: it may be another process by now."""

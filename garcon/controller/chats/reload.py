@@ -135,12 +135,14 @@ class Reloading:
     async def _remade(self, chat: Chat) -> tuple[Row, ...]:
         self._progress("reading", 0)
         history, session = self._source(chat)
+        # The agent remembers what its tools have seen, keys in its environment included.
+        secrets = await self._state.agents.secrets()
         view = RemadeView()
         await self._keep_inherited(chat, view)
         view.begin_session(self._state.now(), session.agent_session_id)
 
         def take(rows: Sequence[NativeRow]) -> Deferred[None]:
-            view.take(rows)
+            view.take(map(secrets.out_of_row, rows))
             self._progress("reading", len(view))
             return succeed(None)
 

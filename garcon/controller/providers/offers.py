@@ -12,9 +12,10 @@ from garcon.contract.agents import Catalog
 from garcon.contract.catalogs import AgentEntry, Model
 from garcon.contract.providers import Capabilities
 from garcon.controller.providers.kept import StorageUnavailable
-from garcon.controller.providers.profiles import Profile, StoredEndpoint, shown
+from garcon.controller.providers.profiles import Profile, StoredEndpoint, resolved, shown
 from garcon.controller.providers.store import ProviderStore
 from garcon.controller.providers.templates import OPENAI
+from garcon.runtime.agents.scrubbing import Secrets
 
 _NEEDS_CHAT = frozenset({"direct-openai-compatible"})
 _NEEDS_RESPONSES = frozenset({"direct-openai-responses-compatible", "codex"})
@@ -54,6 +55,11 @@ class Offers:
                 raise
             profiles = ()
         return extended(entry, profiles)
+
+    async def secrets(self) -> Secrets:
+        """Return what is secret of all profiles; fails with `StorageUnavailable`."""
+        profiles = (await self._store.profiles()).values()
+        return Secrets.of(*(resolved(one, each) for one in profiles for each in one.endpoints))
 
 
 def extended(entry: AgentEntry, profiles: Sequence[Profile]) -> AgentEntry:

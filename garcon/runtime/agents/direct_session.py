@@ -38,6 +38,7 @@ from garcon.runtime.agents.direct_messages import Message, conversation, newest
 from garcon.runtime.agents.direct_retry import Patience
 from garcon.runtime.agents.direct_wire import ProviderFailed, Reply, Wire, shown
 from garcon.runtime.agents.process import launch_failed
+from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.stamps import stamp
 from garcon.runtime.interfaces import IAgentSession, ICredentials, IRunSink
 
@@ -247,8 +248,9 @@ class DirectSession:
         if reply.cut_short is not None:
             text = f"The reply ends early: {shown(reply.cut_short, turn.endpoint)}."
             rows.append(TranscriptNotice(timestamp=now, content=text))
+        secrets = Secrets.of(turn.endpoint)
         for row in rows:
-            turn.sink.event(RowProduced(message=row))
+            turn.sink.event(secrets.out_of_event(RowProduced(message=row)))
         if reply.usage is not None:
             self._log.debug(
                 "a provider counted {given} tokens given and {made} made",

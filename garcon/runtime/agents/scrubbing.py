@@ -11,13 +11,15 @@ import html
 import json
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
 import msgspec
 
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.contract.runs import RunEvent
+from garcon.contract.runs import NativeRow, RunEvent
+
+T = TypeVar("T")
 
 SHORTEST = 4
 """Shorter ones are words like others, and would be taken out of every sentence."""
@@ -39,12 +41,15 @@ class Secrets:
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
 
     @classmethod
-    def of(cls, endpoint: ResolvedEndpoint | None) -> Secrets:
-        """Return those of an endpoint: its key, and what its headers say beside who asks."""
-        if endpoint is None:
-            return cls()
-        told = (v for name, v in endpoint.headers.items() if name.lower() not in _OPEN)
-        return cls((endpoint.api_key, *told))
+    def of(cls, *endpoints: ResolvedEndpoint | None) -> Secrets:
+        """Return those of endpoints: their keys, and what their headers say beside who asks."""
+        told: list[str | None] = []
+        for endpoint in endpoints:
+            if endpoint is not None:
+                headers = endpoint.headers.items()
+                told += (value for name, value in headers if name.lower() not in _OPEN)
+                told.append(endpoint.api_key)
+        return cls(told)
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -78,10 +83,16 @@ class Secrets:
 
     def out_of_event(self, event: RunEvent) -> RunEvent:
         """Return an event without them, wherever in it they are."""
+        return self._out_of_struct(event, cast(type[RunEvent], RunEvent))
+
+    def out_of_row(self, row: NativeRow) -> NativeRow:
+        """Return a row that an agent remembers without them."""
+        return self._out_of_struct(row, cast(type[NativeRow], NativeRow))
+
+    def _out_of_struct(self, value: T, kind: type[T]) -> T:
         if not self._forms:
-            return event
-        told: RunEvent = msgspec.convert(self._out_of(msgspec.to_builtins(event)), RunEvent)
-        return told
+            return value
+        return msgspec.convert(self._out_of(msgspec.to_builtins(value)), kind)
 
     def _out_of(self, value: Any) -> Any:
         if isinstance(value, str):

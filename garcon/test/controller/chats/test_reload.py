@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from zope.interface.verify import verifyObject
 
 from garcon.contract import operations
 from garcon.contract.events import Reloaded, TranscriptReplaced
-from garcon.contract.messages import AgentSwitch, AssistantMessage, UserMessage
+from garcon.contract.messages import AgentSwitch, AssistantMessage, ToolResult, UserMessage
 from garcon.contract.runs import NativeRow, NativeSession
+from garcon.controller.providers.store import PROFILES_FILE
 from garcon.controller.transcripts import remade, rows
 from garcon.controller.transcripts.remade import REMADE_ROWS, RemadeView, inherited
 from garcon.controller.ws.interfaces import IReloading
@@ -24,7 +26,9 @@ from garcon.runtime.interfaces import INativeHistory, TakeRows
 from garcon.store.interfaces import IStore
 from garcon.store.records import AppendRows, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase
+from garcon.test.controller.chats.test_profiles import ProfilesCase
 from garcon.test.controller.chats.test_reading import SlowStore
+from garcon.test.controller.providers.test_profiles import a_profile
 from garcon.testing.fake_runtime import AT, FakeExecutors, FakeRuntime
 
 LATER = ("CHAT_RUNNING", True)
@@ -75,6 +79,42 @@ class NativeRuntime(FakeRuntime):
     def end(self) -> None:
         """There is no more."""
         self.reading[-1][2].callback(None)
+
+
+class SecretTests(ProfilesCase):
+    """A chat whose agent has been told a profile's key."""
+
+    def open_process(self, instance: str = "instance-1") -> None:
+        super().open_process(instance)
+        self.native = NativeRuntime(self.base, agents=self.local.agents)
+        self.local = self.executors.runtimes["local"] = self.native
+
+    def reload(self) -> Deferred[Reloaded]:
+        return self.chats.answers().reload(Reload("r", CHAT), lambda phase, count: None).done
+
+    def test_a_key_that_the_agent_remembers(self) -> None:
+        """Does not come back with its history, as it was not shown before; where it cannot be said
+        what the keys are the reload fails.
+        """
+        key = a_profile().endpoints[0].api_key
+        assert key
+        output = ToolResult(
+            timestamp=AT, tool_id="t", content={"text": f"KEY={key}"}, is_error=False
+        )
+        remembered: list[NativeRow] = [told("show it"), output, replied(f"it is {key}")]
+        self.native.remembered = [*remembered]
+        self.started()
+        page: Reloaded = self.successResultOf(self.reload())
+        shown = msgspec.json.encode(page).decode()
+        self.assertIn("KEY=[secret]", shown)
+        self.assertIn("it is [secret]", shown)
+        self.assertNotIn(key, shown)
+        Path(self.folder, PROFILES_FILE).write_bytes(b"?")
+        self.reopen()
+        self.open_process("instance-2")
+        self.native.remembered = [*remembered]
+        failure = self.failureResultOf(self.reload(), GarconError).value
+        self.assertEqual(failure.code, "API_PROVIDER_STORAGE_UNAVAILABLE")
 
 
 class ReloadCase(ChatsTestCase):

@@ -84,6 +84,13 @@ class TurnTests(DirectCase):
         self.assertEqual(sink.rows(Thinking)[0].content, "well")
         self.assertEqual(self.end_of(sink).outcome, "finished")
 
+    def test_a_key_that_is_sent_back(self) -> None:
+        """Is in no row, whichever way it came."""
+        sink = self.begin()
+        self.connected().whole(reply(f"I was sent {KEY} today", f"is it {KEY}"))
+        self.assertEqual(sink.texts, ["I was sent [secret] today"])
+        self.assertEqual(sink.rows(Thinking)[0].content, "is it [secret]")
+
     def test_the_model_is_asked_for_by_its_own_name(self) -> None:
         """Without the endpoint's id, which the selection begins with; only at the beginning."""
         for model, raw in (
