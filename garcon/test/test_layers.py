@@ -56,9 +56,9 @@ ONLY_IN: dict[str, tuple[str, ...]] = {
     "autobahn": ("link/websocket.py", "link/framing.py", "controller/ws/"),
     "sqlite3": ("store/",),
     "pty": ("runtime/terminals/", "cli/terminal.py"),
-    "termios": ("runtime/terminals/", "cli/terminal.py"),
+    "termios": ("runtime/terminals/", "runtime/agents/unread.py", "cli/terminal.py"),
     "tty": ("runtime/terminals/", "cli/terminal.py"),
-    "fcntl": ("runtime/terminals/", "local/", "cli/terminal.py"),
+    "fcntl": ("runtime/terminals/", "runtime/agents/unread.py", "local/", "cli/terminal.py"),
     "twisted.internet.reactor": (),
 }
 """Modules that stay behind one of our own, so that they can be replaced there."""

@@ -8,11 +8,9 @@ it, as text for diagnosis.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
-import termios
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
@@ -35,7 +33,7 @@ from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import marks
-from garcon.runtime.agents import tree
+from garcon.runtime.agents import tree, unread
 from garcon.runtime.agents.descendants import Descendants
 from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
 from garcon.runtime.agents.long_lines import decode_in_steps
@@ -185,12 +183,7 @@ class AgentProcess(ProcessProtocol):
     def has_read(self) -> bool:
         """Whether it has taken all that was written to it, as far as the kernel can tell."""
         stdin = None if self.transport is None else cast(Any, self.transport).pipes.get(0)
-        if stdin is None:
-            return True
-        try:
-            return not any(fcntl.ioctl(stdin.fileno(), termios.FIONREAD, bytes(4)))
-        except OSError:
-            return True
+        return stdin is None or unread.is_empty(stdin.fileno())
 
     @property
     def descendants(self) -> frozenset[tree.Process]:
