@@ -91,9 +91,10 @@ class InstalledAgents:
         return found
 
     def unsupported(self, agent_id: str) -> GarconError:
-        """There is no such agent here."""
+        """There is no such agent here, or its program is not."""
         known = ", ".join(sorted(self._agents)) or "none"
-        text = f"The agent {agent_id!r} is not available here. Known agents: {known}."
+        why = ": its program was not found" if agent_id in self._agents else ""
+        text = f"The agent {agent_id!r} is not available here{why}. Known agents: {known}."
         return GarconError("UNSUPPORTED_AGENT", text, status=400)
 
 

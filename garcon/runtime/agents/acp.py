@@ -13,6 +13,7 @@ from typing import Protocol as Structure
 from attrs import Factory, field, frozen
 from msgspec import UNSET
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger
 from zope.interface import alsoProvides, implementer
 
 from garcon.contract.catalogs import (
@@ -76,7 +77,8 @@ class AcpManifest:
     shown; where it `learns_models`, until it has listed its own: when it opened a session, or by
     `model_command`, which prints one a line.  `compact` is the prompt that compacts a session.
     `history` reads a session back, for agents that keep what can be read.  `wait_before_load` says
-    for how many seconds a session may not be loaded yet.
+    for how many seconds a session may not be loaded yet.  `is_wanted`: somebody has named it, and
+    is told where it is missing.
     """
 
     id: str
@@ -98,11 +100,14 @@ class AcpManifest:
     compact: str | None = None
     native_fork: NativeForking = "none"
     generation: Generation | None = None
+    is_wanted: bool = False
 
 
 @implementer(IAgent)
 class AcpAgent:
     """One agent of this protocol on this machine; found or not by its program."""
+
+    _log = Logger()
 
     def __init__(
         self,
@@ -114,7 +119,9 @@ class AcpAgent:
         self._reactor = reactor
         self._credentials = credentials
         self._manifest = manifest
-        self._path = environment.get("PATH", os.defpath)
+        own_path = manifest.environment.get("PATH")
+        self._path = own_path or environment.get("PATH", os.defpath)
+        self._is_missed = False
         self.id = manifest.id
         if manifest.history is not None:
             alsoProvides(self, IAgentHistory)
@@ -132,7 +139,9 @@ class AcpAgent:
         """The catalog entry, or None where the program is missing."""
         manifest = self._manifest
         if shutil.which(manifest.command[0], path=self._path) is None:
+            self._miss()
             return None
+        self._is_missed = False
         models = await self._models.models()
         endpoint = manifest.endpoint if self._credentials is not None else None
         return AgentEntry(
@@ -154,6 +163,18 @@ class AcpAgent:
             models=list(models),
         )
 
+    def _miss(self) -> None:
+        """Tell whoever has named this agent why it is not there, once."""
+        if self._manifest.is_wanted and not self._is_missed:
+            self._is_missed = True
+            self._log.warn(
+                "the agent {agent} of agents.toml is not offered: there is no program {program}"
+                " that can be run (looked for in {path})",
+                agent=self.id,
+                program=self._manifest.command[0],
+                path=self._path,
+            )
+
     @returns_deferred
     async def read_history(
         self, session: NativeSession, environment: Mapping[str, str], take: TakeRows
@@ -169,7 +190,8 @@ class AcpAgent:
     def open(self, launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat; nothing is started before `run`."""
         manifest = self._manifest
-        ways = AcpWays(modes=manifest.modes, compact=manifest.compact)
+        own_model = manifest.models[0].value if manifest.models else ""
+        ways = AcpWays(modes=manifest.modes, compact=manifest.compact, model=own_model)
 
         def invoke(launch: Launch, resume: str | None) -> Deferred[Invocation]:
             return self._invoke(launch, self._command(resume, environment))

@@ -100,10 +100,14 @@ class Choices:
         choice = self._by_category.get(category)
         return choice is not None and value in choice.values
 
-    def lacks(self, category: str, value: str) -> bool:
-        """Whether a value cannot be had: others are listed, and it is not the present one."""
+    def lacks(self, category: str, value: str, is_own: bool) -> bool:
+        """Whether a value cannot be had: it is not listed, and not the present one.  Where none is
+        listed only the agent's own choice can be had, which `is_own` says that it is.
+        """
         choice = self._by_category.get(category)
-        if choice is None or not choice.values or value in (choice.current, choice.first):
+        if choice is None or not choice.values:
+            return not is_own and value not in USUAL
+        if value in (choice.current, choice.first):
             return False
         return not choice.meant(value)
 

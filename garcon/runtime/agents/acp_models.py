@@ -44,7 +44,7 @@ class AcpModels:
             return self._known
         clock: IReactorTime = self._reactor
         of = _identity(self._command[0], self._environment)
-        if self._of == of and clock.seconds() < self._until:
+        if self._is_fresh(of):
             return self._known
         if self._asking is not None:
             await self._asking.wait()
@@ -53,17 +53,29 @@ class AcpModels:
         try:
             said = await ask_program(self._reactor, self._command, self._environment, PATIENCE)
             listed = listed_in(said or b"")
-            self._of, self._until = of, clock.seconds() + (KEPT if listed else FAILED_KEPT)
+            if not listed and not self._is_fresh(of):
+                # Fresh it is where a session that was opened meanwhile has told.
+                self._of, self._until = of, clock.seconds() + FAILED_KEPT
             self.learned(listed)
         finally:
             asking, self._asking = self._asking, None
             asking.fire(None)
         return self._known
 
+    def _is_fresh(self, of: object) -> bool:
+        clock: IReactorTime = self._reactor
+        return self._of == of and clock.seconds() < self._until
+
     def learned(self, listed: Sequence[Model]) -> None:
-        """Take what it lists; its own choice goes on to be the first where it has a name here."""
+        """Take what it lists; its own choice goes on to be the first where it has a name here.
+        Its command need not be asked for a while then.
+        """
         if not listed:
             return
+        if self._command is not None:
+            clock: IReactorTime = self._reactor
+            self._of = _identity(self._command[0], self._environment)
+            self._until = clock.seconds() + KEPT
         first = self._known[:1]
         told = (replace(one, supports_images=self._images) for one in listed[:MODELS])
         self._known = (*first, *(one for one in told if one.value != first[0].value))

@@ -60,11 +60,12 @@ class AcpWays:
 
     `modes` maps our permission modes to the agent's.  Where the agent lists none for a mode, its
     requests are decided here, on top of the mode in which it asks.  `compact` is the prompt that
-    compacts a session, None where there is none.
+    compacts a session, None where there is none.  `model` is what we call the agent's own choice.
     """
 
     modes: Mapping[str, str] = field(factory=dict)
     compact: str | None = None
+    model: str = ""
 
 
 @define(eq=False)
@@ -112,7 +113,8 @@ class AcpConversation:
 
     def _begin(self, launch: Launch, stamp: Stamp) -> list[Output]:
         self._is_named = self._opening.session_id == launch.agent_session_id
-        if launch.model_endpoint_id is None and self._choices.lacks(MODEL, launch.model):
+        is_own = launch.model in ("", self._ways.model)
+        if launch.model_endpoint_id is None and self._choices.lacks(MODEL, launch.model, is_own):
             text = f"The agent does not offer the model {launch.model}."
             failure = RunFailure(code="MODEL_UNAVAILABLE", message=text)
             return self._end("failed", failure, stamp)

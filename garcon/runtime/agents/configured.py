@@ -13,10 +13,17 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, cast, get_args
 
-from garcon.contract.catalogs import PERMISSION_MODES, Model, Protocol
+from garcon.contract.catalogs import (
+    PERMISSION_MODES,
+    THINKING_MODES,
+    Model,
+    Protocol,
+    ThinkingMode,
+)
 from garcon.contract.limits import KIB
 from garcon.errors import StartupError
 from garcon.runtime.agents.acp import AcpManifest
+from garcon.runtime.agents.acp_history import REPLAYED
 from garcon.runtime.agents.endpoint_variables import PLACES, EndpointVariables
 
 PREFIX = "acp-"
@@ -28,9 +35,12 @@ MODEL = Model(value="default", label="Default")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEYS = frozenset(
-    {"command", "environment", "modes", "endpoint", "label", "description", "models", "images"}
+    {
+        *("command", "environment", "modes", "endpoint", "label", "description", "models"),
+        *("efforts", "images", "compact", "fork", "history"),
+    }
 )
-_ENDPOINT_KEYS = frozenset({"protocol", "url", "key", "model", "template"})
+_ENDPOINT_KEYS = frozenset({"protocol", "url", "key", "model", "headers", "template"})
 _PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
@@ -82,12 +92,7 @@ class _Reader:
         models = self._texts(given.get("models", []), f"{where}.models")
         if len(set(models)) != len(models):
             raise self._wrong(f"{where}.models", "names a model twice")
-        command = self._texts(given["command"], f"{where}.command")
-        if not command:
-            raise self._wrong(f"{where}.command", "is empty")
-        images = given.get("images", False)
-        if not isinstance(images, bool):
-            raise self._wrong(f"{where}.images", "must be true or false")
+        compact = given.get("compact")
         return AcpManifest(
             id=PREFIX + name,
             label=self._text(given.get("label", name), f"{where}.label"),
@@ -95,14 +100,47 @@ class _Reader:
                 given.get("description", "An agent of this machine's agents.toml"),
                 f"{where}.description",
             ),
-            command=command,
+            command=self._command(given["command"], f"{where}.command"),
             models=[Model(value=model, label=model) for model in models] or [MODEL],
             environment=self._variables(given.get("environment", {}), f"{where}.environment"),
             modes=self._modes(given.get("modes", {}), f"{where}.modes"),
             endpoint=self._endpoint(given.get("endpoint"), f"{where}.endpoint"),
-            supports_images=images,
+            thinking_modes=self._efforts(given.get("efforts"), f"{where}.efforts"),
+            supports_images=self._truth(given, "images", where),
+            compact=None if compact is None else self._text(compact, f"{where}.compact"),
+            native_fork="session" if self._truth(given, "fork", where) else "none",
+            history=REPLAYED if self._truth(given, "history", where) else None,
             learns_models=not models,
+            is_wanted=True,
         )
+
+    def _command(self, value: object, where: str) -> list[str]:
+        if not isinstance(value, list):
+            raise self._wrong(where, 'must be a list of texts, such as ["my-agent", "--acp"]')
+        command = self._texts(value, where)
+        if not command:
+            raise self._wrong(where, "is empty")
+        program = os.path.expanduser(command[0])
+        if "/" in program and not os.path.isabs(program):
+            raise self._wrong(where, "must begin with a name on the PATH, or with a whole path")
+        return [program, *command[1:]]
+
+    def _efforts(self, value: object, where: str) -> Sequence[ThinkingMode]:
+        if value is None:
+            return THINKING_MODES
+        efforts = self._texts(value, where)
+        if not efforts:
+            raise self._wrong(where, "is empty")
+        for effort in efforts:
+            if effort not in THINKING_MODES:
+                raise self._wrong(where, f"may name {', '.join(THINKING_MODES)} only")
+        return [effort for effort in THINKING_MODES if effort in efforts]
+
+    def _truth(self, given: Mapping[str, Any], key: str, where: str) -> bool:
+        value = given.get(key, False)
+        if not isinstance(value, bool):
+            raise self._wrong(f"{where}.{key}", "must be true or false")
+        return value
 
     def _modes(self, value: object, where: str) -> dict[str, str]:
         modes = self._table(value, where)

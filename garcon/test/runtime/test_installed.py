@@ -65,6 +65,7 @@ class InstalledTests(SynchronousTestCase):
         error = self.failureResultOf(self.agents.entries("gone"))
         self.assertEqual(error.value.code, "UNSUPPORTED_AGENT")
         self.assertIn("hand", str(error.value))
+        self.assertIn("its program was not found", str(error.value))
         self.assertEqual(
             self.successResultOf(self.agents.auth(None, {})), {"hand": AgentAuth(True)}
         )

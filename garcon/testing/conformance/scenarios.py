@@ -18,7 +18,7 @@ from garcon.testing.fleet import Finished, eventually, expect
 BYPASS = ("--permissions", "manualBypass")
 """Garcon allows what the agent asks for."""
 DEFAULT = ("--permissions", "default")
-ERROR_PATIENCE = 25
+ERROR_PATIENCE = 12
 """Seconds after which an agent that tries again and again is stopped."""
 _names = count(1)
 

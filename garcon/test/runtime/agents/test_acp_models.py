@@ -72,6 +72,26 @@ class Listed(TestCase):
             models.learned([Model(value=f"m{n}", label="") for n in range(count)])
             self.assertEqual(len(await models.models()), 1 + MODELS)
 
+    async def test_the_command_is_not_asked_after_a_session(self) -> None:
+        """Which has told the same: a program that takes its time would hold up each start."""
+        self.program("echo a/one")
+        models = self.models()
+        models.learned([Model(value="x", label="X")])
+        self.assertEqual(self.values(await models.models()), ["default", "x"])
+        self.assertFalse(self.calls.exists())
+
+    async def test_a_session_that_tells_while_the_command_fails(self) -> None:
+        """Has told; the failure is no reason to ask again."""
+        gate = self.bin / "gate"
+        self.program(f"while [ ! -e {gate} ]; do sleep 0.01; done; exit 3")
+        models = self.models()
+        asking = Deferred.fromCoroutine(models.models())
+        models.learned([Model(value="x", label="X")])
+        gate.touch()
+        self.assertEqual(self.values(await asking), ["default", "x"])
+        await models.models()
+        self.assertEqual(self.calls.read_text().split(), ["called"])
+
     def test_what_is_a_model(self) -> None:
         """One a line, with its provider; each once."""
         longest = "x/" + "y" * 198

@@ -47,7 +47,7 @@ class AcpCase(SynchronousTestCase):
         fork_from: ForkPoint | None = None,
     ) -> AcpConversation:
         """Open a conversation and take the handshake."""
-        ways = AcpWays(modes=modes or {}, compact=compact)
+        ways = AcpWays(modes=modes or {}, compact=compact, model="scripted")
         self.learned: list[str] = []
         self.conversation = AcpConversation(
             "/p",
@@ -129,7 +129,7 @@ class Opening(AcpCase):
         self.assertEqual(self.taken.other, [])
         self.refuse("no such method")
         self.assertEqual(self.taken.other, [Ready()])
-        self.prompt(agent_session_id="old")
+        self.prompt(agent_session_id="old", model="default")
         self.assertEqual(self.taken.events, [])
 
     def test_session_is_new_where_the_agent_cannot_load(self) -> None:
@@ -212,7 +212,7 @@ class Choosing(AcpCase):
     def test_unlisted_values_are_not_asked_for(self) -> None:
         """Agents accept any word, so only listed ones are sent."""
         self.converse({"sessionId": "s", "modes": self.MODES}, modes={"plan": "nowhere"})
-        self.prompt(permission_mode="plan", model="unlisted")
+        self.prompt(permission_mode="plan")
         self.assertEqual(self.methods(), [PROMPT])
 
     def test_configuration_options_go_first(self) -> None:

@@ -80,7 +80,7 @@ class Choosing(AcpCase):
         self.converse({"sessionId": "s", "configOptions": self.options("model", "thought_level")})
         self.update("config_option_update")
         self.update("config_option_update", configOptions=self.options("thought_level"))
-        self.prompt(model="b", thinking_mode="high")
+        self.prompt(thinking_mode="high")
         asked = self.taken.sent[-1]["params"]
         self.assertEqual((asked["configId"], asked["value"]), ("thought_level", "high"))
 

@@ -109,7 +109,7 @@ class Opening(AcpCase):
 
     def begin_opening(self, fork_from: ForkPoint | None = None) -> None:
         self.taken = Taken()
-        self.conversation = AcpConversation("/p", None, AcpWays(), fork_from)
+        self.conversation = AcpConversation("/p", None, AcpWays(model="scripted"), fork_from)
         self.taken.take(self.conversation.open())
 
     def test_turn_that_waits_for_the_session(self) -> None:
@@ -174,6 +174,23 @@ class Choosing(AcpCase):
         self.assertEqual(self.sent(), [])
         self.prompt(model="unlisted")
         self.assertEqual(self.sent(), [(PROMPT, None)])
+
+    def test_model_where_none_can_be_chosen(self) -> None:
+        """Is the agent's own, by whatever name; another one fails its turn."""
+        for model, ending in (
+            ("scripted", None),
+            ("default", None),
+            ("large", "MODEL_UNAVAILABLE"),
+        ):
+            self.taken = Taken()
+            self.converse()
+            self.prompt(model=model)
+            if ending is None:
+                self.assertEqual(self.sent(), [(PROMPT, None)])
+                continue
+            (end,) = self.taken.events
+            assert isinstance(end, RunEnded) and end.error is not None
+            self.assertEqual((end.error.code, self.sent()), (ending, []))
 
     def test_back_to_the_agents_own_choice(self) -> None:
         """What it had when the session was opened."""

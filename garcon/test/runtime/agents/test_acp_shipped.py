@@ -11,6 +11,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet import reactor
+from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from garcon.contract.catalogs import AgentEntry, Protocol
@@ -59,6 +60,36 @@ class Entries(TestCase):
         self.install()
         (self.bin / "gemini").unlink()
         self.assertEqual([one.id for one in await self.entries()], ["opencode", "claude-code-acp"])
+
+    async def test_a_program_of_ones_own_is_missed(self) -> None:
+        """Whoever has named it is told why it is not there: once, and again when it is gone again;
+        a path among its own variables is where it is looked for.
+        """
+        told: list[Any] = []
+        observer: Any = told.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        manifest = evolve(GEMINI, command=["mine"], environment={"PATH": str(self.bin)})
+        agent = AcpAgent(reactor, evolve(manifest, is_wanted=True), {"PATH": "/bin"})
+        shipped = AcpAgent(reactor, manifest, {"PATH": "/bin"})
+        program = self.bin / "mine"
+        for is_there, warnings in ((False, 1), (False, 1), (True, 1), (False, 2)):
+            if is_there:
+                program.write_text("#!/bin/sh\n")
+                program.chmod(0o755)
+            else:
+                program.unlink(missing_ok=True)
+            for one in (agent, shipped):
+                self.assertEqual(await one.entry() is not None, is_there)
+            said = [
+                formatEvent(event)
+                for event in told
+                if event["log_namespace"].endswith("acp.AcpAgent")
+            ]
+            self.assertEqual(len(said), warnings)
+        self.assertIn(
+            f"there is no program mine that can be run (looked for in {self.bin})", said[0]
+        )
 
     async def test_capabilities(self) -> None:
         """As they were seen."""

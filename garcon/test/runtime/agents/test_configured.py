@@ -8,10 +8,21 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+import garcon
+from garcon.contract.catalogs import PERMISSION_MODES, THINKING_MODES
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.errors import StartupError
+from garcon.errors import GarconError, StartupError
 from garcon.runtime.agents.acp import AcpManifest
-from garcon.runtime.agents.configured import AGENTS, MODEL, SIZE, path_in, read
+from garcon.runtime.agents.acp_history import REPLAYED
+from garcon.runtime.agents.configured import (
+    _ENDPOINT_KEYS,
+    _KEYS,
+    AGENTS,
+    MODEL,
+    SIZE,
+    path_in,
+    read,
+)
 from garcon.runtime.agents.endpoint_variables import EndpointVariables
 
 WHOLE = """
@@ -20,7 +31,11 @@ command = ["my-agent", "--acp"]
 label = "Mine"
 description = "An agent of mine"
 models = ["small", "large"]
+efforts = ["high", "low"]
 images = true
+compact = "/compact"
+fork = true
+history = true
 
 [agents.mine.environment]
 MY_TOKEN = "a-secret"
@@ -34,6 +49,7 @@ protocol = "openai-compatible"
 url = "OPENAI_BASE_URL"
 key = "OPENAI_API_KEY"
 model = "OPENAI_MODEL"
+headers = "OPENAI_HEADERS"
 template = { EXTRA = '{"at": "{url}/x"}' }
 """
 COMMAND = 'command = ["x"]'
@@ -88,9 +104,15 @@ class Accepted(Case):
                             "OPENAI_BASE_URL": "{url}",
                             "OPENAI_API_KEY": "{key}",
                             "OPENAI_MODEL": "{model}",
+                            "OPENAI_HEADERS": "{headers}",
                         },
                     ),
+                    thinking_modes=["low", "high"],
                     supports_images=True,
+                    compact="/compact",
+                    native_fork="session",
+                    history=REPLAYED,
+                    is_wanted=True,
                 )
             ],
         )
@@ -101,6 +123,19 @@ class Accepted(Case):
         found = self.one(COMMAND)
         self.assertEqual((found.id, found.label, found.command), ("acp-a", "a", ["x"]))
         self.assertEqual((found.models, found.endpoint), ([MODEL], None))
+        self.assertEqual((found.compact, found.native_fork, found.history), (None, "none", None))
+        self.assertEqual(found.thinking_modes, THINKING_MODES)
+
+    def test_where_the_program_is(self) -> None:
+        """By its name, or by a whole path, which may begin with a home."""
+        home = os.path.expanduser("~")
+        for program, meant in (("x", "x"), ("/a/x", "/a/x"), ("~/bin/x", f"{home}/bin/x")):
+            self.assertEqual(self.one(f"command = ['{program}', '~/y']").command, [meant, "~/y"])
+
+    def test_no_value_is_shown(self) -> None:
+        """Not by who prints an agent, either: its variables may hold secrets."""
+        (found,) = self.read(WHOLE)
+        self.assertNotIn("a-secret", repr(found))
 
     def test_names(self) -> None:
         """Up to 40 characters."""
@@ -113,6 +148,41 @@ class Accepted(Case):
         text = "".join(f"[agents.a{n}]\n{COMMAND}\n" for n in range(AGENTS))
         self.assertEqual(len(self.read(text)), AGENTS)
         self.assertEqual(len(self.read(text + "#" * (SIZE - len(text)))), AGENTS)
+
+
+class Documented(Case):
+    """What ``docs/agents-acp.rst`` shows."""
+
+    def blocks(self) -> list[str]:
+        """The files in it, without their indentation."""
+        text = (Path(garcon.__file__).parents[1] / "docs" / "agents-acp.rst").read_text()
+        found: list[list[str]] = []
+        indent = 0
+        for line in text.splitlines():
+            words = line.lstrip()
+            if line.startswith("    ") and (f"{words} ").startswith("[agents.mine] "):
+                found.append([])
+                indent = len(line) - len(words)
+            if found and len(line) - len(words) == indent:
+                found[-1].append(words)
+        return ["\n".join(lines) for lines in found]
+
+    def test_every_key_is_in_it_and_is_right(self) -> None:
+        """A newcomer may copy any part of it."""
+        _, whole = self.blocks()
+        whole, more, template = whole.partition("[agents.mine.endpoint]\nprotocol")
+        (agent,) = self.read(whole)
+        for key in _KEYS | _ENDPOINT_KEYS - {"template"}:
+            self.assertRegex(whole, rf"(?m)^{key} =|^\[agents\.mine\.{key}\]", key)
+        self.assertEqual(set(agent.modes), set(PERMISSION_MODES) - {"manualBypass"})
+        (other,) = self.read(f"[agents.mine]\n{COMMAND}\n{more}{template}")
+        assert isinstance(other.endpoint, EndpointVariables)
+        self.assertIn("{headers}", other.endpoint.templates["MY_CONFIG"])
+
+    def test_the_least_that_it_shows(self) -> None:
+        """Is an agent."""
+        least, _ = self.blocks()
+        self.assertEqual([one.id for one in self.read(least)], ["acp-mine"])
 
 
 class Refused(Case):
@@ -129,7 +199,14 @@ class Refused(Case):
             ("[agents.a]\ncommand = ['']", "agents.a.command must not be blank"),
             ('[agents.a]\ncommand = ["\\u0000"]', "agents.a.command must be a text"),
             (f"[agents.a]\n{COMMAND}\ncolour = 'a-secret'", "agents.a.colour is not known"),
-            (f"[agents.a]\n{COMMAND}\nimages = 1", "agents.a.images"),
+            (f"[agents.a]\n{COMMAND}\nimages = 1", "agents.a.images must be true or false"),
+            (f"[agents.a]\n{COMMAND}\nfork = 'message'", "agents.a.fork must be true or false"),
+            (f"[agents.a]\n{COMMAND}\nhistory = ''", "agents.a.history must be true or false"),
+            (f"[agents.a]\n{COMMAND}\ncompact = true", "agents.a.compact must be a text"),
+            (f"[agents.a]\n{COMMAND}\nefforts = []", "agents.a.efforts is empty"),
+            (f"[agents.a]\n{COMMAND}\nefforts = ['huge']", "agents.a.efforts may name none, low"),
+            ("[agents.a]\ncommand = ['./x']", "agents.a.command must begin with a name"),
+            ("[agents.a]\ncommand = ['bin/x']", "agents.a.command must begin with a name"),
             (f"[agents.a]\n{COMMAND}\nlabel = ' '", "agents.a.label"),
             (f"[agents.a]\n{COMMAND}\nmodels = ['m', 'm']", "agents.a.models"),
             (f"[agents.a]\n{COMMAND}\nenvironment = {{X = 3}}", "agents.a.environment.X"),
@@ -195,6 +272,35 @@ class Filling(SynchronousTestCase):
             {"A": "http://host/v1", "B": "x kmk {other} {", "C": "none"},
         )
         self.assertEqual(self.filled(key=None, A="<{key}>"), {"A": "<>"})
+
+    def test_headers(self) -> None:
+        """A line each, or an object where a string of JSON is their place."""
+        endpoint = ResolvedEndpoint(
+            protocol="anthropic-messages",
+            base_url="http://host",
+            headers={"X-Team": 't"', "X-Other": "o"},
+            revision=1,
+        )
+        templates = {"A": "{headers}", "B": '{"h": "{headers}", "l": "<{headers}>"}'}
+        found = EndpointVariables(("anthropic-messages",), templates).filled(endpoint, "m")
+        lines = 'X-Team: t"\nX-Other: o'
+        self.assertEqual(found["A"], lines)
+        told = {"h": {"X-Team": 't"', "X-Other": "o"}, "l": f"<{lines}>"}
+        self.assertEqual(json.loads(found["B"]), told)
+        self.assertEqual(self.filled(A="{headers}", B='["{headers}"]'), {"A": "", "B": "[{}]"})
+
+    def test_headers_without_a_place(self) -> None:
+        """Are not left out in silence; their values are in no message."""
+        endpoint = ResolvedEndpoint(
+            protocol="anthropic-messages",
+            base_url="http://host",
+            headers={"X-Team": "a-secret"},
+            revision=1,
+        )
+        variables = EndpointVariables(("anthropic-messages",), {"A": "{url}"})
+        error = self.assertRaises(GarconError, variables.filled, endpoint, "m")
+        self.assertIn("endpoint.headers", error.text)
+        self.assertNotIn("a-secret", error.text)
 
     def test_json_stays_json(self) -> None:
         """Whatever a value holds, it is one text."""
