@@ -199,6 +199,13 @@ class AgentProcess(ProcessProtocol):
         if self._exited is None and self.transport is not None:
             self.transport.write(encode(message))
 
+    def note_descendants(self) -> None:
+        """Note what hangs on it before it is asked to end some of that: what then goes on hangs on
+        it no more.
+        """
+        if self._descendants is not None:
+            self._descendants.note()
+
     @returns_deferred
     async def end(self, polite: Literal["INT", "TERM"], *, at_once: bool = False) -> None:
         """End the process and everything it left, and fire when they are gone.

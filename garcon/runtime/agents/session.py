@@ -190,6 +190,7 @@ class AgentSession:
         over = self._turn_over.wait()
         self._is_stopping = True
         member.process.let_go()
+        member.process.note_descendants()
         self._take(member, member.conversation.interrupt(stamp()))
         if over.called:
             return

@@ -178,6 +178,20 @@ class Ends(RuntimeCase):
         await self.eventually(lambda: not runs(pid), "the end of the command")
         self.assertEqual(len(sink.rows(ToolResult)), 1)
 
+    async def test_what_outlives_a_stopped_command(self) -> None:
+        """It ends with the agent's session, although nothing leads to it any more: it was noted
+        before the agent was asked to stop.
+        """
+        runtime = self.a_runtime()
+        command = "env -i setsid sh -c 'echo $$ > pid; exec sleep 300' & exec sleep 300"
+        launch, sink = await self.begin(runtime, f"run {command}")
+        pid = await self.pid_in("pid")
+        await runtime.abort(launch.run_id)
+        await sink.ended(5.0)
+        self.assertTrue(runs(pid))
+        await runtime.stop()
+        self.assertFalse(runs(pid))
+
     async def test_closing_ends_what_was_left_behind(self) -> None:
         """A daemon that a command left, in a session of its own, ends with the agent's session."""
         runtime = self.a_runtime()

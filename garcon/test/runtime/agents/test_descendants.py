@@ -83,6 +83,20 @@ class DescendantTests(SynchronousTestCase):
         self.descendants.parent_gone()
         self.assertEqual(self.reactor.getDelayedCalls(), [])
 
+    def test_what_hangs_on_it_is_noted_at_once(self) -> None:
+        """Without waiting for a thread, besides what was noted before; not when it is gone."""
+        first = self.child()
+        self.descendants.note()
+        self.assertEqual(self.known(), {first})
+        os.kill(first, signal.SIGKILL)
+        second = self.child()
+        self.descendants.note()
+        self.assertEqual(self.known(), {first, second})
+        self.descendants.parent_gone()
+        self.child()
+        self.descendants.note()
+        self.assertEqual(self.known(), {first, second})
+
     def test_a_look_that_the_end_overtakes(self) -> None:
         """What started after the id became free is not noted, wherever it hangs; nor is looked
         again.
