@@ -36,7 +36,7 @@ from garcon.test.live.codex_cases import (
     runs_command,
 )
 from garcon.testing.agent_runs import RecordingSink, a_launch
-from garcon.testing.leaks import children
+from garcon.testing.leaks.footing import children
 from garcon.testing.local_runtimes import runs
 from garcon.testing.models.script import (
     Call,

@@ -1,44 +1,55 @@
-"""Agents that come and go leave the services as they were.
+"""Agents that come and go leave the services, and the machine, as they were.
 
-``GARCON_LEAK_ROUNDS`` plays more than the usual few, ``python -m garcon.testing.leaks`` as many as
-it is told.
+``GARCON_LEAK_ROUNDS`` plays more than the usual few with each of these, ``python -m
+garcon.testing.leaks`` as many as it is told, with every agent.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from garcon.testing.fleet import Fleet
-from garcon.testing.leaks import MARGIN, POOL, Footing, Leaks, children
+from garcon.testing.conformance.casts import CASTS
+from garcon.testing.conformance.stage import Place, Stage
+from garcon.testing.leaks.rounds import Rounds
+from garcon.testing.npm_agents import NotInstalled
 
-ROUNDS = int(os.environ.get("GARCON_LEAK_ROUNDS", "8"))
+ROUNDS = os.environ.get("GARCON_LEAK_ROUNDS")
+SCRIPTED: list[tuple[str, Place]] = [("scripted", "local"), ("scripted", "worker")]
+REAL: list[tuple[str, Place]] = [("claude", "worker"), ("codex", "local")]
+_BY_ID = {cast.agent_id: cast for cast in CASTS}
 
 
 class LeakTests(SynchronousTestCase):
-    def test_services_are_as_they_were(self) -> None:
-        """Processes, descriptors, threads and memory, after turns that ended, were stopped and
-        were killed, on the controller and on a worker.
+    def test_agents_that_come_and_go(self) -> None:
+        """Processes, descriptors, threads, memory and files are as they were after turns that
+        ended, were stopped, in their midst and while their agent started, and were killed.
         """
-        with Fleet() as fleet:
-            self.assertEqual(Leaks(fleet).play(ROUNDS), [])
+        missing = ""
+        try:
+            for agent_id, _ in REAL:
+                _BY_ID[agent_id].install()
+        except NotInstalled as error:
+            if os.environ.get("GARCON_REQUIRE_AGENTS") == "1":
+                raise
+            missing = str(error)
+        # All at once: mostly they wait for their agents to start.
+        with ThreadPoolExecutor(len(SCRIPTED + REAL)) as pool:
+            playing = [pool.submit(_played, *one, 4, 4) for one in SCRIPTED]
+            # One of each kind, the first of which is to warm up: they take their time.
+            playing += [pool.submit(_played, *one, 3, 1) for one in REAL if not missing]
+        for one in playing:
+            self.assertEqual(one.result(), [])
+        if missing:
+            raise SkipTest(f"real agents cannot be had here: {missing}")
 
-    def test_each_kind_of_leak_would_be_told(self) -> None:
-        """And no less of anything than before."""
-        before = Footing(children=1, descriptors=10, threads=5, memory=100)
-        self.assertEqual(Footing(0, 9, 4, 90).exceeds(before, MARGIN), [])
-        self.assertEqual(Footing(1, 10, 5 + POOL, 100 + MARGIN).exceeds(before, MARGIN), [])
-        told = Footing(2, 11, 6 + POOL, 101 + MARGIN).exceeds(before, MARGIN)
-        self.assertEqual(
-            [text.partition(":")[0] for text in told],
-            ["children", "descriptors", "threads", "memory"],
-        )
 
-    def test_children_that_were_not_collected_count(self) -> None:
-        """Their remains are a leak as well."""
-        with subprocess.Popen(["true"]) as child:
-            os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-            self.assertIn(child.pid, children(os.getpid()))
-        self.assertNotIn(child.pid, children(os.getpid()))
+def _played(agent_id: str, place: Place, usual: int, warm: int) -> list[str]:
+    stage = Stage(_BY_ID[agent_id], place)
+    try:
+        stage.open()
+        return Rounds(stage).play(usual if ROUNDS is None else int(ROUNDS), warm)
+    finally:
+        stage.close()

@@ -7,6 +7,7 @@ that does not go on.  The scripted agent, which has no model, gets it as its pro
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from attrs import Factory, frozen
 from garcon.contract.catalogs import PermissionMode
 from garcon.testing import acp_agents, claude_code, codex_cli, pi_coding_agent
 from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, GEMINI_MODEL, OPENCODE
+from garcon.testing.acp_example import EXAMPLE as EXAMPLE_AGENT
 from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.codex_cli import CODEX
 from garcon.testing.pi_coding_agent import PI
@@ -54,6 +56,8 @@ class Cast:
     other_model: str | None = None
     install: Callable[[], str] = lambda: ""
     environment: Callable[[str, Path, int], dict[str, str]] = _nothing
+    configuration: Callable[[str], str] | None = None
+    """The ``agents.toml`` by which alone it is known, from its program."""
     call: Callable[[str], Mapping[str, Any]] | None = None
     """A call of its shell that it asks for in the mode ``default``; None without a model."""
     endpoint: Mapping[str, Any] | None = None
@@ -280,3 +284,12 @@ CASTS = (
         not_offered=_ACP,
     ),
 )
+
+EXAMPLE = Cast(
+    agent_id="acp-example",
+    model="default",
+    install=EXAMPLE_AGENT.install,
+    configuration=lambda program: f"[agents.example]\ncommand = [{json.dumps(program)}]\n",
+    not_offered=_NO_TOOLS,
+)
+"""It repeats what it is told: too little for the table."""

@@ -46,6 +46,10 @@ class Stage:
     def open(self) -> None:
         """Start everything."""
         self._program = self.cast.install()
+        if self.cast.configuration is not None:
+            config = self.fleet.root / ("controller" if self.place == "local" else "worker")
+            config.mkdir()
+            (config / "agents.toml").write_text(self.cast.configuration(self._program))
         script = self.fleet.root / "model.json"
         script.write_text(json.dumps({"fallback": "ok"}))
         self.models = self.fleet.model_server(script)
@@ -99,6 +103,11 @@ class Stage:
 
     def _variables(self) -> dict[str, str]:
         return self.cast.environment(self._program, self.home, self.models.port)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """The controller, and the worker where that is the place."""
+        return (self._controller,) if self.place == "local" else (self._controller, self.service)
 
     @property
     def home(self) -> Path:

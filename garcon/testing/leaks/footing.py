@@ -1,37 +1,22 @@
-"""Starts, stops and kills of agents, again and again, and whether the services then are what they
-were: ``python -m garcon.testing.leaks --rounds 200``.
-
-A controller and a worker play four kinds of rounds in turn: a turn that ends, one that is stopped
-in its tool, one whose agent is killed there, and one that is stopped while it starts.  Each round
-ends with the kill of whatever agent is still there.  After some rounds the processes, descriptors,
-threads and memory of both services are noted; after the last one they are to be the same again,
-memory within a margin, threads within what a pool may have.
-"""
+"""What a service holds, and what agents have left on the machine, read from ``/proc``."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from uuid import uuid4
 
 from attrs import frozen
 
 from garcon.contract.limits import MIB
+from garcon.runtime import marks
+from garcon.runtime.agents import tree
 from garcon.testing.bench.processes import memory
-from garcon.testing.fleet import Fleet, Service, eventually
+from garcon.testing.fleet import Service
 
-KINDS = ("ended", "stopped", "killed", "stopped at once")
-WARM = 2 * len(KINDS)
-"""Rounds before the first look: threads are made, modules loaded, caches filled."""
 MARGIN = 16 * MIB
 POOL = 10
 """Threads that a service's pool makes when they are wanted at once, and keeps."""
-_AGENT = ("--agent", "scripted", "--model", "scripted")
-_TOOL = "run echo $PPID > {file}; setsid sleep 3600 & sleep 3600"
 
 
 @frozen
@@ -42,9 +27,11 @@ class Footing:
     descriptors: int
     threads: int
     memory: int
+    files: frozenset[str] = frozenset()
+    """Names in its config root, and what it has made among temporary files."""
 
     @classmethod
-    def of(cls, service: Service) -> Footing:
+    def of(cls, service: Service, temporary: Path | None = None) -> Footing:
         """Look at a process."""
         pid = service.process.pid
         return cls(
@@ -52,9 +39,10 @@ class Footing:
             descriptors=len(os.listdir(f"/proc/{pid}/fd")),
             threads=len(os.listdir(f"/proc/{pid}/task")),
             memory=memory(pid),
+            files=frozenset([*_names(service.config), *_ours(temporary)]),
         )
 
-    def exceeds(self, before: Footing, margin: int) -> list[str]:
+    def exceeds(self, before: Footing, margin: int = MARGIN) -> list[str]:
         """Say what is more than it was."""
         found = [
             f"{name}: {getattr(self, name)} instead of {getattr(before, name)}"
@@ -64,7 +52,26 @@ class Footing:
         if self.memory > before.memory + margin:
             grown = (self.memory - before.memory) / MIB
             found.append(f"memory: {grown:.1f} MiB more, where {margin / MIB:.0f} may be")
+        if more_files := sorted(self.files - before.files):
+            found.append(f"files: {' '.join(more_files[:5])} and {len(more_files[5:])} more")
         return found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.children} children, {self.descriptors} descriptors, {self.threads} threads, "
+            f"{self.memory / MIB:.1f} MiB, {len(self.files)} files"
+        )
+
+
+def _names(folder: Path) -> Iterable[str]:
+    return (str(path.relative_to(folder.parent)) for path in folder.rglob("*"))
+
+
+def _ours(temporary: Path | None) -> Iterable[str]:
+    """Agents keep files of their own there, under names of their own."""
+    if temporary is None:
+        return ()
+    return (f"{temporary.name}/{path.name}" for path in temporary.glob("*garcon*"))
 
 
 def children(pid: int) -> list[int]:
@@ -79,88 +86,38 @@ def children(pid: int) -> list[int]:
     return found
 
 
-class Leaks:
-    """A fleet at its work.  Whoever made the fleet ends it."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-        self._controller, self._worker, self._executor_id = fleet.pair()
-        self._project = fleet.project("leaks")
-        self.services = (self._controller, self._worker)
-
-    def play(self, rounds: int) -> list[str]:
-        """Play so many rounds after those to warm up, and say what is not as it was."""
-        self._rounds(WARM)
-        before = [Footing.of(service) for service in self.services]
-        self._rounds(rounds)
-        wrong: list[str] = []
-        for service, then in zip(self.services, before, strict=True):
-            wrong += [f"{service.name}: {text}" for text in self._settled(service, then)]
-        left = self._fleet.left_over()
-        return [*wrong, *(f"process {pid} is left" for pid in left)]
-
-    def figures(self) -> list[str]:
-        """Return what the services hold now, in lines."""
-        return [f"{service.name}: {Footing.of(service)}" for service in self.services]
-
-    def _settled(self, service: Service, before: Footing) -> list[str]:
-        """Give what has just ended a moment to be collected."""
-        try:
-            eventually(
-                "it is as it was",
-                lambda: not Footing.of(service).exceeds(before, MARGIN),
-                seconds=10.0,
-            )
-        except AssertionError:
-            return Footing.of(service).exceeds(before, MARGIN)
-        return []
-
-    def _rounds(self, rounds: int) -> None:
-        for number in range(rounds):
-            kind = KINDS[number % len(KINDS)]
-            where = ("local", self._executor_id)[number // len(KINDS) % 2]
-            self._round(kind, where)
-
-    def _round(self, kind: str, executor_id: str) -> None:
-        service = self._controller if executor_id == "local" else self._worker
-        file = self._project / uuid4().hex
-        prompt = "say done" if kind == "ended" else _TOOL.format(file=file)
-        command = "start" if kind == "ended" else "start-async"
-        place = ("--executor", executor_id, "--cwd", str(self._project))
-        started = self._fleet.garcon(self._controller, command, *_AGENT, *place, prompt)
-        chat, _ = started.handle()
-        if kind in ("stopped", "killed"):
-            agent = int(eventually("the tool runs", lambda: file.exists() and file.read_text()))
-            if kind == "killed":
-                os.kill(agent, signal.SIGKILL)
-        if kind.startswith("stopped"):
-            self._fleet.garcon(self._controller, "stop", chat)
-        eventually("the turn is over", lambda: not self._is_running(chat))
-        for pid in children(service.process.pid):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass  # it has ended by itself
-        eventually("its agent is gone", lambda: not children(service.process.pid))
-
-    def _is_running(self, chat: str) -> bool:
-        status = self._fleet.garcon(self._controller, "status", chat, "--json").json
-        return status["processingPhase"] is not None
+def roots(pids: Iterable[int]) -> list[int]:
+    """Return the oldest process of each tree that an executor has marked: where it still runs, that
+    is the agent itself.
+    """
+    oldest: dict[bytes, tree.Process] = {}
+    for pid in pids:
+        seen, mark = tree.look(pid), marks.read(tree.environment(pid))
+        if seen is None or mark is None:
+            continue
+        known = oldest.setdefault(mark.text, seen.process)
+        if (seen.process.started, pid) < (known.started, known.pid):
+            oldest[mark.text] = seen.process
+    return [process.pid for process in oldest.values()]
 
 
-def main(argv: Sequence[str]) -> int:
-    """Play, tell, and return 0 when everything is as it was."""
-    parser = argparse.ArgumentParser(prog="python -m garcon.testing.leaks")
-    parser.add_argument("--rounds", type=int, default=200)
-    rounds = parser.parse_args(argv).rounds
-    with Fleet() as fleet:
-        leaks = Leaks(fleet)
-        wrong = leaks.play(rounds)
-        figures = leaks.figures()
-    for line in (*figures, *wrong, f"{rounds} rounds, {len(wrong)} wrong"):
-        print(line, flush=True)
-    return 1 if wrong else 0
+def running(command: Sequence[str]) -> list[int]:
+    """Return the processes with exactly this command line, whatever their environment says."""
+    wanted = "\0".join(command).encode() + b"\0"
+    return [pid for pid in tree.everything() if _line(pid) == wanted]
 
 
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def described(pid: int) -> str:
+    """Say what a process is, for a person."""
+    seen = tree.look(pid)
+    if seen is None:
+        return f"{pid} (gone)"
+    words = _line(pid).replace(b"\0", b" ").decode(errors="replace").strip()
+    return f"{pid} {seen.state} child of {seen.parent}: {words[:120] or seen.name}"
+
+
+def _line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
