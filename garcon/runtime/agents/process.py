@@ -13,10 +13,10 @@ import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, cast
 
 from attrs import frozen
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError
 from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.interfaces import (
     IDelayedCall,
@@ -25,8 +25,6 @@ from twisted.internet.interfaces import (
     IReactorTime,
 )
 from twisted.internet.protocol import ProcessProtocol
-from twisted.internet.threads import deferToThreadPool
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from garcon.contract.runs import RunFailure
@@ -35,8 +33,8 @@ from garcon.errors import GarconError
 from garcon.runtime import marks
 from garcon.runtime.agents import tree, unread
 from garcon.runtime.agents.descendants import Descendants
-from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
-from garcon.runtime.agents.long_lines import decode_in_steps
+from garcon.runtime.agents.flow import MessageFlow
+from garcon.runtime.agents.lines import LineTooLong, encode
 from garcon.runtime.cgroups import Cgroup
 from garcon.runtime.session_limits import (
     SessionLimits,
@@ -47,11 +45,6 @@ from garcon.runtime.session_limits import (
     too_much_output,
 )
 
-T = TypeVar("T")
-
-LARGE_LINE = 4 * 1024 * 1024
-LINES_AT_ONCE = 256
-"""Taken in one turn of the reactor."""
 STDERR_TAIL = 8 * 1024
 OUTPUT_GRACE = 1.0
 """How long output may still come after the exit: an orphan that holds the pipe would keep it open
@@ -95,8 +88,6 @@ class Exit:
 class AgentProcess(ProcessProtocol):
     """A running agent.  Owned by one session, which hears each message and, once, the end."""
 
-    _log = Logger()
-
     def __init__(
         self,
         reactor: Any,
@@ -112,11 +103,14 @@ class AgentProcess(ProcessProtocol):
         self._has_exceeded = False
         self._group: Cgroup | None = None
         self._clock = cast(IReactorTime, reactor)
-        self._received = received
         self._ended = ended
-        self._lines = Lines(self._limits.line)
-        self._waiting: deque[bytes] = deque()
-        self._is_busy = self._is_held = self._is_paused = False
+        self._flow = MessageFlow(
+            reactor,
+            self._limits.line,
+            received,
+            self._flowed,
+            lambda: cast(IPushProducer | None, self.transport),
+        )
         self._open_pipes = {1, 2}
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
@@ -216,7 +210,7 @@ class AgentProcess(ProcessProtocol):
         descendants = self._descendants
         if descendants is None:
             return  # it was never started
-        self.let_go()
+        self._flow.let_go()
         await descendants.record()
         if not at_once:
             if self._exited is None and self.transport is not None:
@@ -232,21 +226,18 @@ class AgentProcess(ProcessProtocol):
             self._group.kill()
         await descendants.kill()
         # What is still to be decoded is nobody's any more.
-        self._waiting.clear()
-        self._is_busy = self._is_held = False
+        self._flow.drop()
         self._report()
         if self._group is not None:
             self._group.remove()
 
     def hold(self) -> None:
         """Deliver no more messages until `let_go`: the agent's output stays in its pipe."""
-        self._is_held = True
+        self._flow.hold()
 
     def let_go(self) -> None:
         """Go on after `hold`, in a moment."""
-        if self._is_held:
-            self._is_held = False
-            self._clock.callLater(0, self._go_on)
+        self._flow.let_go()
 
     def hurry(self) -> None:
         """Cut the asking short for an `end` that goes on."""
@@ -269,11 +260,9 @@ class AgentProcess(ProcessProtocol):
             self._exceed(too_much_output(limit))
             return
         try:
-            self._waiting.extend(self._lines.feed(data))
+            self._flow.feed(data)
         except LineTooLong:
             self._exceed(line_too_long(self._limits.line))
-            return
-        self._drain()
 
     def errReceived(self, data: bytes) -> None:
         self._stderr.append(data[-STDERR_TAIL:])
@@ -283,11 +272,11 @@ class AgentProcess(ProcessProtocol):
 
     def childConnectionLost(self, childFD: int) -> None:
         self._open_pipes.discard(childFD)
-        if childFD == 1 and not self._has_exceeded and (rest := self._lines.rest()):
-            self._waiting.append(rest)
+        if childFD == 1 and not self._has_exceeded:
+            self._flow.finish()
         if childFD == 1 and self._exited is None:
             self._silence = self._clock.callLater(SILENCE, self._gone_silent)
-        self._drain()
+        self._report_if_all_is_told()
 
     def processExited(self, reason: Failure) -> None:
         value: Any = reason.value
@@ -300,89 +289,35 @@ class AgentProcess(ProcessProtocol):
         if self._open_pipes:
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
         else:
-            self._drain()
+            self._report_if_all_is_told()
 
-    # -- lines
+    # -- the end of its output
 
-    def _drain(self) -> None:
-        """Deliver whole lines in order, so many in one turn of the reactor; a large one is decoded
-        in a thread.  Meanwhile the pipe rests.
-        """
-        for _ in range(LINES_AT_ONCE):
-            if self._is_busy or self._is_held or not self._waiting:
-                break
-            line = self._waiting.popleft()
-            if len(line) > LARGE_LINE:
-                self._decode_apart(line)
-            elif line:
-                self._deliver(decode(line))
-        if self._is_held:
-            self._pause()
-        elif self._waiting and not self._is_busy:
-            self._rest()
-            self._clock.callLater(0, self._go_on_after_rest)
-        if not (self._waiting or self._is_busy or self._open_pipes) and self._exited:
-            self._report()
-
-    def _decode_apart(self, line: bytes) -> None:
-        def decoded(message: Any) -> None:
-            if not self._reported:
-                self._deliver(None if isinstance(message, Failure) else message)
-                self._go_on_after_rest()
-
-        self._rest()
-        # Not cancelled by anyone: it ends by itself.
-        self._in_thread(decode_in_steps, line).addBoth(decoded)
-
-    def _rest(self) -> None:
-        self._is_busy = True
-        self._pause()
-
-    def _pause(self) -> None:
-        if self.transport is not None and not self._is_paused:
-            self._is_paused = True
-            cast(IPushProducer, self.transport).pauseProducing()
-
-    def _go_on_after_rest(self) -> None:
-        self._is_busy = False
-        self._go_on()
-
-    def _go_on(self) -> None:
-        if self._reported or self._is_busy:
-            return  # its owner has ended it meanwhile, or there is a rest that goes on later
-        self._drain()
-        if self._is_busy or self._is_held:
-            return
-        if self._is_paused and self.transport is not None:
-            self._is_paused = False
-            cast(IPushProducer, self.transport).resumeProducing()
+    def _flowed(self) -> None:
+        """What had to wait has been delivered; more may still come from the pipe."""
+        self._report_if_all_is_told()
         if self._is_late:
             self._is_late = False
             self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
-    def _deliver(self, message: dict[str, Any] | None) -> None:
-        if message is None:
-            self._log.debug("agent {pid} wrote a line that is no object", pid=self._pid)
-        elif not self._reported:
-            self._received(message)
+    def _report_if_all_is_told(self) -> None:
+        if self._exited and self._flow.is_empty and not self._open_pipes:
+            self._report()
 
     def _report(self) -> None:
         """Tell the owner of the end, after the last message."""
         if self._reported or self._exited is None:
             return
-        if self._is_busy or self._is_held:
+        if self._flow.is_waiting:
             self._is_late = True  # what has come is told first, and what follows it
             return
         self._reported = True
+        self._flow.drop()
         if self._grace is not None and self._grace.active():
             self._grace.cancel()
         if self.transport is not None:
             self.transport.loseConnection()
         self._ended(self._exited)
-
-    def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:
-        d: Deferred[T] = deferToThreadPool(self._reactor, self._reactor.getThreadPool(), f, *args)
-        return d
 
     # -- limits
 
@@ -403,14 +338,14 @@ class AgentProcess(ProcessProtocol):
             self._exceed(too_many_processes())
 
     def _gone_silent(self) -> None:
-        if self._waiting or self._is_busy or self._is_held:
+        if self._flow.is_waiting or not self._flow.is_empty:
             self._silence = self._clock.callLater(SILENCE, self._gone_silent)
         elif not self._has_exceeded:
             self._exceed(silent())
 
     def _exceed(self, failure: RunFailure) -> None:
         self._has_exceeded = True
-        self._lines = Lines(self._limits.line)
+        self._flow.drop()
         self._exceeded(failure)
 
     # -- ending
