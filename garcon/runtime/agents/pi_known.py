@@ -34,30 +34,40 @@ turn_end: message toolResults
 turn_start:
 """
 
+_ROLES = """
+assistant: content api provider model responseModel responseId providerThinkingLevel thinkingLevel
+    diagnostics usage stopReason deferred errorMessage rawStopReason endTurn timestamp durationMs
+user: content timestamp
+system: content sections toolsAdded toolsRemoved timestamp
+toolResult: toolCallId toolName content structuredContent details usage nestedCalls isError
+    durationMs timestamp
+bashExecution: command output exitCode cancelled truncated fullOutputPath excludeFromContext
+    timestamp
+custom: customType content display details timestamp
+branchSummary: summary fromId timestamp
+compactionSummary: summary tokensBefore timestamp
+"""
+_BLOCKS = """
+text: text textSignature
+thinking: thinking thinkingSignature redacted
+toolCall: id name arguments thoughtSignature namespace argumentsError
+"""
 
-def _events() -> dict[str, frozenset[str]]:
-    entries = _EVENTS.replace("\n    ", " ").split("\n")
+
+def _members(told: str, name: str) -> dict[str, frozenset[str]]:
+    entries = told.replace("\n    ", " ").split("\n")
     named = (entry.partition(":") for entry in entries if entry)
-    return {kind: frozenset({"type", *members.split()}) for kind, _, members in named}
+    return {kind: frozenset({name, *members.split()}) for kind, _, members in named}
 
 
-EVENTS = _events()
+EVENTS = _members(_EVENTS, "type")
 """The members of each, by its type."""
-ROLES = frozenset(
-    {
-        *("assistant", "user", "system", "toolResult", "bashExecution", "custom"),
-        *("branchSummary", "compactionSummary"),
-    }
-)
-BLOCKS = frozenset({"text", "thinking", "toolCall"})
-"""Of an assistant's message."""
-ASSISTANT = frozenset(
-    {
-        *("role", "content", "api", "provider", "model", "responseModel", "responseId"),
-        *("providerThinkingLevel", "thinkingLevel", "diagnostics", "usage", "stopReason"),
-        *("deferred", "errorMessage", "rawStopReason", "endTurn", "timestamp", "durationMs"),
-    }
-)
+ROLES = _members(_ROLES, "role")
+"""Those of each message, by its role."""
+BLOCKS = _members(_BLOCKS, "type")
+"""Those of each part of an answer, by its type."""
+STOPS = frozenset({"pending", "stop", "length", "toolUse", "error", "aborted", "deferred"})
+"""Why an answer ends."""
 DIALOGS = frozenset({"select", "confirm", "input", "editor"})
 """Which wait for an answer."""
 SHOWN = frozenset({"setStatus", "setWidget", "setTitle", "set_editor_text"})

@@ -7,7 +7,6 @@ the next thing that Pi does: by that entry the session can be forked behind it.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from attrs import define, field
 
@@ -15,7 +14,7 @@ from garcon.contract.messages import AssistantMessage, ProviderRow, ToolResult, 
 from garcon.contract.runs import RowProduced
 from garcon.runtime.agents import pi_rows
 from garcon.runtime.agents.conversation import Emit, Output, Unknown
-from garcon.runtime.agents.pi_known import ASSISTANT, BLOCKS, ROLES
+from garcon.runtime.agents.pi_known import BLOCKS, ROLES, STOPS
 from garcon.runtime.agents.pi_usage import Spent
 from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of, texts
 from garcon.runtime.agents.stamps import Stamp
@@ -44,24 +43,20 @@ class Work:
     def message(self, message: Message, stamp: Stamp) -> list[Output]:
         """Take a message that is whole."""
         role = message.get("role")
-        if role == "assistant":
-            return self._answer(message, stamp)
-        if role == "toolResult":
-            self._spent.take(an_object(message.get("usage")))
-        elif role == "custom":
-            return _rows(pi_rows.added(message, stamp.now))
-        elif not isinstance(role, str) or role not in ROLES:
+        if not isinstance(role, str) or role not in ROLES:
             return [Unknown("message_end.role", message)]
-        return []
+        outputs = new_fields(role, message, ROLES[role])
+        match role:
+            case "assistant":
+                outputs += self._answer(message, stamp)
+            case "toolResult":
+                self._spent.take(an_object(message.get("usage")))
+            case "custom":
+                outputs += [_row(row) for row in pi_rows.added(message, stamp.now)]
+        return outputs
 
     def _answer(self, message: Message, stamp: Stamp) -> list[Output]:
-        outputs = self.let_go()
-        outputs += new_fields("assistant", message, ASSISTANT)
-        outputs += [
-            Unknown(f"content.{block.get('type')}", block)
-            for block in objects(message.get("content"))
-            if not isinstance(block.get("type"), str) or block["type"] not in BLOCKS
-        ]
+        outputs = [*self.let_go(), *_unknown_in(message)]
         self._spent.take(an_object(message.get("usage")))
         self.failure = pi_rows.failure(message) if message.get("stopReason") == "error" else ""
         self._held = list(pi_rows.said(message, stamp.now))
@@ -94,8 +89,18 @@ class Work:
         return outputs
 
 
-def _rows(rows: Any) -> list[Output]:
-    return [_row(row) for row in rows]
+def _unknown_in(answer: Message) -> list[Output]:
+    outputs: list[Output] = []
+    for block in objects(answer.get("content")):
+        kind = block.get("type")
+        if isinstance(kind, str) and kind in BLOCKS:
+            outputs += new_fields(f"content.{kind}", block, BLOCKS[kind])
+        else:
+            outputs.append(Unknown(f"content.{kind}", block))
+    stop = answer.get("stopReason")
+    if stop is not None and not (isinstance(stop, str) and stop in STOPS):
+        outputs.append(Unknown(f"assistant.stopReason.{stop}", answer))
+    return outputs
 
 
 def _row(row: ProviderRow, anchor: str | None = None) -> Output:

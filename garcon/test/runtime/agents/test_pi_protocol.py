@@ -8,7 +8,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.contract.catalogs import PERMISSION_MODES
-from garcon.contract.messages import AskUserQuestionToolUse
+from garcon.contract.messages import AskUserQuestionToolUse, AssistantMessage
 from garcon.contract.runs import (
     PermissionRequested,
     PermissionResponse,
@@ -36,7 +36,8 @@ from garcon.test.runtime.agents.hostile import attack
 from garcon.test.runtime.agents.replay import NOW, Taken, recorded
 from garcon.testing.agent_runs import a_launch, a_response
 
-RECORDING = "pi-turns.jsonl"
+RECORDING, FORK = "pi-turns.jsonl", "pi-fork.jsonl"
+FORK_AT = "e4460fdb"
 SESSION = "11111111-1111-4111-8111-111111111111"
 INPUTS = 6_000
 GATE = {
@@ -113,17 +114,20 @@ STORIES = {
 
 @define(eq=False)
 class Player:
-    """Plays the recording: what is wanted of a conversation, and what it hears."""
+    """Plays a recording: what is wanted of a conversation, and what it hears."""
 
+    recording: str = RECORDING
     conversation: PiConversation = field(factory=PiConversation)
     taken: Taken = field(factory=Taken)
     said: list[dict[str, Any]] = field(factory=list)
     stories: dict[str, list[str]] = field(factory=dict)
+    anchors: list[str | None] = field(factory=list)
+    """Of each answer and each end."""
     _title: str | None = None
 
     def play(self) -> None:
         """Play all of it."""
-        for direction, message in recorded(RECORDING):
+        for direction, message in recorded(self.recording):
             if direction == "in":
                 self.said.append(message)
             elif direction == "out":
@@ -135,6 +139,12 @@ class Player:
     def _tell(self) -> None:
         if self._title is None or not any(isinstance(e, RunEnded) for e in self.taken.events):
             return
+        self.anchors += [
+            one.anchor
+            for one in self.taken.events
+            if isinstance(one, RunEnded)
+            or (isinstance(one, RowProduced) and isinstance(one.message, AssistantMessage))
+        ]
         self.stories[self._title] = self.taken.story()
 
     def _do(self, what: str, **given: Any) -> None:
@@ -201,6 +211,38 @@ class Recorded(SynchronousTestCase):
         self.assertEqual(player.taken.sent, player.said)
         delivered = SteerSettled("cm-1", Steered(outcome="delivered"))
         self.assertEqual(player.taken.other, [Version("1.6.0"), Ready(adapts=True), delivered])
+
+    def test_a_fork(self) -> None:
+        """It begins behind an entry of its source; each answer and each end, of a compaction too,
+        names one of its own.
+        """
+        player = Player(FORK, PiConversation(is_fork=True, fork_at=FORK_AT))
+        player.play()
+        question = ["UnknownToolUse: ", "AskUserQuestionToolUse: ", "asked: AskUserQuestionToolUse"]
+        stories = {
+            "aside": [
+                "session 22222222-2222-4222-8222-222222222222",
+                "AssistantMessage: p",
+                "BashToolUse: true",
+                "result: (no output)",
+                "AssistantMessage: in the fork",
+                "finished",
+            ],
+            "ask me": [
+                *question,
+                "result: Red",
+                "result: Red",
+                "AssistantMessage: as you like",
+                "finished",
+            ],
+            "word " * 600: [f"AssistantMessage: {'x ' * 600}", "finished"],
+            "be short": ["Compaction: ", "finished"],
+        }
+        self.assertEqual(player.stories, stories)
+        self.assertEqual(player.taken.sent, player.said)
+        self.assertEqual(player.taken.other, [Version("1.6.0"), Ready(adapts=True)])
+        answers = ["42a5f0b4", "adccdf23", "adccdf23", "479a3691", "479a3691"]
+        self.assertEqual(player.anchors, [*answers, "c9f584ff", "c9f584ff", "58791faf"])
 
 
 class Talks(SynchronousTestCase):
@@ -391,10 +433,15 @@ class Talks(SynchronousTestCase):
             {"type": "turn_start", "glitter": 1},
             {"type": "message_end", "message": said},
             {"type": "message_end", "message": {"role": "ghost"}},
+            {"type": "message_end", "message": {"role": "toolResult", "smell": 1}},
+            {"type": "message_end", "message": {**said, "content": [], "stopReason": "bored"}},
+            answer({"type": "text", "text": "x", "font": 1}),
         ):
             self.hear(message)
         kinds = ["sparkle", "turn_start.glitter", "assistant.mood", "content.song"]
-        self.assertEqual([one.kind for one in self.unknown()], [*kinds, "message_end.role"])
+        kinds += ["message_end.role", "toolResult.smell"]
+        kinds += ["assistant.mood", "assistant.stopReason.bored", "content.text.font"]
+        self.assertEqual([one.kind for one in self.unknown()], kinds)
 
     def test_an_answer_is_named_by_its_entry(self) -> None:
         """Its last words are where it can be forked; so is what Pi ended with.  What comes between
@@ -546,7 +593,16 @@ class Decided(SynchronousTestCase):
 class Hostile(SynchronousTestCase):
     def test_nothing_it_says_breaks_a_conversation(self) -> None:
         """Thousands of messages made from the recording, whole and broken."""
-        samples = [message for direction, message in recorded(RECORDING) if direction == "out"]
-        for make in (PiConversation, an_opened_one):
+        samples = [
+            message
+            for name in (RECORDING, FORK)
+            for direction, message in recorded(name)
+            if direction == "out"
+        ]
+
+        def a_fork() -> PiConversation:
+            return PiConversation(is_fork=True, fork_at=FORK_AT)
+
+        for make in (PiConversation, an_opened_one, a_fork):
             heard = attack(make, samples, INPUTS, seed=11)
             self.assertGreater(heard, INPUTS // 2)
