@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+import garcon
 from garcon.testing.claude_code import CLAUDE_CODE
 from garcon.testing.codex_cli import CODEX
 from garcon.testing.fleet import Finished, Fleet, Service, eventually
@@ -45,6 +47,18 @@ class FleetTestCase(SynchronousTestCase):
         logs = Path(self.mktemp())
         logs.write_text(self.fleet.logs())
         self.fleet.close()
+
+    def commands(self) -> Path:
+        """Make a directory with the command, as an installation has it."""
+        directory = self.fleet.root / "commands"
+        directory.mkdir()
+        command = directory / "garcon"
+        source = Path(garcon.__file__).parents[1]
+        command.write_text(
+            f'#!/bin/sh\nPYTHONPATH={source} exec {sys.executable} -m garcon.cli.main "$@"\n'
+        )
+        command.chmod(0o755)
+        return directory
 
     def start(
         self, service: Service, prompt: str, *options: str, check: bool = True, wait: bool = True

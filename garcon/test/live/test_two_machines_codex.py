@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
 
-import garcon
 from garcon.test.live.codex_cases import running
 from garcon.test.live.fleets import FleetTestCase, program_of
 from garcon.testing.codex_cli import CODEX, MODEL, scripted_environment
@@ -57,18 +55,6 @@ class CodexTests(FleetTestCase):
         path = self.fleet.root / "model.json"
         path.write_text(json.dumps({"fallback": "ok"}))
         return path
-
-    def commands(self) -> Path:
-        """Make a directory with the command, as an installation has it."""
-        directory = self.fleet.root / "commands"
-        directory.mkdir()
-        command = directory / "garcon"
-        source = Path(garcon.__file__).parents[1]
-        command.write_text(
-            f'#!/bin/sh\nPYTHONPATH={source} exec {sys.executable} -m garcon.cli.main "$@"\n'
-        )
-        command.chmod(0o755)
-        return directory
 
     def a_worker(self) -> tuple[Service, Service]:
         """Start a controller without Codex, and a worker with it."""

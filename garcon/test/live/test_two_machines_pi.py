@@ -19,7 +19,7 @@ def bash(command: str) -> dict[str, Any]:
 
 
 class PiTests(FleetTestCase):
-    """Over the link: a permission, what is remembered, and a stop."""
+    """Over the link: a permission, what is remembered, the command's own gateway, and a stop."""
 
     def setUp(self) -> None:
         program = program_of(PI)
@@ -30,6 +30,7 @@ class PiTests(FleetTestCase):
         self.environment = {
             **scripted_environment(self.fleet.root / "pi", self.models.port),
             **found_by(program),
+            "PATH": f"{self.commands()}:{os.environ['PATH']}",
         }
 
     def control(self, path: str, body: Any = None) -> Any:
@@ -39,9 +40,12 @@ class PiTests(FleetTestCase):
             return json.load(answer)
 
     def test_on_a_worker(self) -> None:
-        """A command waits for the answer, a second turn remembers, and a stop ends a command."""
+        """A command waits for the answer, a second turn remembers, a tool's `garcon` finds its
+        gateway, and a stop ends a command.
+        """
         command = f"sleep 305.{os.getpid()}"
-        turns = [[bash("touch was-here")], "It is there.", "I remember.", [bash(command)]]
+        turns = [[bash("touch was-here")], "It is there.", "I remember."]
+        turns += [[bash("garcon list agents; echo exit $?")], "So.", [bash(command)]]
         self.control("turns", turns)
         controller = self.fleet.controller()
         executor_id = self.fleet.executor(
@@ -66,6 +70,14 @@ class PiTests(FleetTestCase):
         self.assertTrue((project / "was-here").exists())
         self.assertIn("I remember.", self.fleet.garcon(worker, "resume", chat, "And?").out)
         self.assertIn("Leave a file.", json.dumps(self.control("bodies")[-1]))
+        begun = self.fleet.garcon(worker, "resume-async", chat, "Look.").out
+        turn = begun.partition("turn id: ")[2].split()[0]
+        self.request(worker, chat)
+        self.decide(worker, chat, "allow")
+        self.fleet.garcon(worker, "wait", chat, "--turn", turn)
+        told = json.dumps(self.control("bodies")[-1])
+        self.assertIn("exit 0", told)
+        self.assertIn("scripted/m1", told)
         self.fleet.garcon(worker, "resume-async", chat, "Run it.")
         self.request(worker, chat)
         self.decide(worker, chat, "allow")
