@@ -47,7 +47,7 @@ from garcon.contract.runs import (
     SessionStarted,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
-from garcon.deferreds import Waiters, returns_deferred
+from garcon.deferreds import Tasks, Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
 from garcon.runtime.agents.acp import AcpAgent, AcpManifest, scripted_manifest
@@ -196,20 +196,27 @@ class LocalRuntime:
         self._slots: dict[str, _Slot] = {}
         self._working = 0
         self._at_rest: Waiters[None] = Waiters()
-        self._stopping = False
+        self._stopping = self._has_looked = False
+        self._tasks = Tasks()
 
     # -- IExecutorRuntime
 
-    @returns_deferred
-    async def describe(self) -> ExecutorDescription:
-        """Say what this executor is."""
-        entries = await self.catalog(None)
-        return ExecutorDescription(
-            instance_id=self._instance_id,
-            project_base_path=os.path.realpath(self._base),
-            agent_ids=[entry.id for entry in entries],
-            history_agent_ids=[entry.id for entry in entries if self.keeps_history(entry.id)],
-            services={name: name in OFFERED for name in SERVICES},
+    def describe(self) -> Deferred[ExecutorDescription]:
+        """Say what this executor is, at once: a session waits for it, and what agents offer may be
+        long in coming.  They are asked for it meanwhile, because somebody will want to know.
+        """
+        if not self._has_looked:
+            self._has_looked = True
+            self._tasks.spawn("look at what the agents offer", self._agents.entries(None))
+        agent_ids = self._agents.ids()
+        return succeed(
+            ExecutorDescription(
+                instance_id=self._instance_id,
+                project_base_path=os.path.realpath(self._base),
+                agent_ids=agent_ids,
+                history_agent_ids=[one for one in agent_ids if self.keeps_history(one)],
+                services={name: name in OFFERED for name in SERVICES},
+            )
         )
 
     @returns_deferred
@@ -387,6 +394,7 @@ class LocalRuntime:
         for chat_id in list(self._slots):
             self._close(chat_id)
         await files
+        await self._tasks.stopService()
         if self._working:
             await self._at_rest.wait()
         await terminals

@@ -36,6 +36,10 @@ class InstalledAgents:
             raise self.unsupported(agent_id)
         return agent
 
+    def ids(self) -> list[str]:
+        """Return which of them there are, without asking them anything."""
+        return [agent_id for agent_id, agent in self._agents.items() if agent.is_installed()]
+
     async def entries(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
         """List those that are offered, or the one named; that one is strict about why it cannot be.
 

@@ -386,6 +386,9 @@ class IAgent(Interface):
 
     id: str = Attribute("The catalog id (decisions.md 32).")
 
+    def is_installed() -> bool:
+        """Say whether there is one here, without asking it anything."""
+
     def entry() -> Deferred[AgentEntry | None]:
         """The catalog entry, or None where the agent is not installed."""
 

@@ -39,6 +39,10 @@ class QuickAgent:
     def __init__(self, clock: IReactorTime) -> None:
         self._clock = clock
 
+    def is_installed(self) -> bool:
+        """It has no program."""
+        return True
+
     def entry(self) -> Deferred[AgentEntry | None]:
         """The catalog entry."""
         return succeed(

@@ -134,11 +134,15 @@ class AcpAgent:
             {**children, **manifest.environment},
         )
 
+    def is_installed(self) -> bool:
+        """Whether its program is found."""
+        return shutil.which(self._manifest.command[0], path=self._path) is not None
+
     @returns_deferred
     async def entry(self) -> AgentEntry | None:
         """The catalog entry, or None where the program is missing."""
         manifest = self._manifest
-        if shutil.which(manifest.command[0], path=self._path) is None:
+        if not self.is_installed():
             self._miss()
             return None
         self._is_missed = False

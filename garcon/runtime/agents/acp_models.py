@@ -9,13 +9,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 from msgspec.structs import replace
-from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract.catalogs import Model
-from garcon.deferreds import Waiters
 from garcon.runtime.agents.question import ask_program
+from garcon.runtime.agents.remembered import Remembered
 
 PATIENCE = 6.0
 """Seconds for the command: a catalog waits for it."""
@@ -30,41 +29,32 @@ class AcpModels:
     """Asks one process at a time, whoever wants to know.  `images`: they take pictures."""
 
     _reactor: Any
-    _known: tuple[Model, ...]
+    _shown: tuple[Model, ...]
+    """Until it has told its own."""
     _images: bool
     _command: Sequence[str] | None
     _environment: Mapping[str, str]
-    _of: object = None
-    _until: float = 0.0
-    _asking: Waiters[None] | None = None
+    _known: Remembered[tuple[Model, ...]] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._known = Remembered(self._reactor, self._shown)
 
     async def models(self) -> tuple[Model, ...]:
-        """Return what can be chosen, the usual first.  Cancelling ends the question, for all."""
-        if self._command is None:
-            return self._known
-        clock: IReactorTime = self._reactor
-        of = _identity(self._command[0], self._environment)
-        if self._is_fresh(of):
-            return self._known
-        if self._asking is not None:
-            await self._asking.wait()
-            return self._known
-        self._asking = Waiters()
-        try:
-            said = await ask_program(self._reactor, self._command, self._environment, PATIENCE)
-            listed = listed_in(said or b"")
-            if not listed and not self._is_fresh(of):
-                # Fresh it is where a session that was opened meanwhile has told.
-                self._of, self._until = of, clock.seconds() + FAILED_KEPT
-            self.learned(listed)
-        finally:
-            asking, self._asking = self._asking, None
-            asking.fire(None)
-        return self._known
+        """Return what can be chosen, the usual first.  Cancelling ends the question; whoever waits
+        for it asks again.
+        """
+        command = self._command
+        if command is None:
+            return self._known.value
+        of = _identity(command[0], self._environment)
 
-    def _is_fresh(self, of: object) -> bool:
-        clock: IReactorTime = self._reactor
-        return self._of == of and clock.seconds() < self._until
+        async def ask() -> tuple[tuple[Model, ...], float]:
+            said = await ask_program(self._reactor, command, self._environment, PATIENCE)
+            self.learned(listed_in(said or b""))
+            # It is good also where a session that was opened meanwhile has told.
+            return self._known.value, KEPT if self._known.is_good(of) else FAILED_KEPT
+
+        return await self._known.get(of, ask)
 
     def learned(self, listed: Sequence[Model]) -> None:
         """Take what it lists; its own choice goes on to be the first where it has a name here.
@@ -72,13 +62,11 @@ class AcpModels:
         """
         if not listed:
             return
-        if self._command is not None:
-            clock: IReactorTime = self._reactor
-            self._of = _identity(self._command[0], self._environment)
-            self._until = clock.seconds() + KEPT
-        first = self._known[:1]
+        first = self._known.value[:1]
         told = (replace(one, supports_images=self._images) for one in listed[:MODELS])
-        self._known = (*first, *(one for one in told if one.value != first[0].value))
+        known = (*first, *(one for one in told if one.value != first[0].value))
+        of = None if self._command is None else _identity(self._command[0], self._environment)
+        self._known.take(of, known, KEPT)
 
 
 def listed_in(said: bytes) -> list[Model]:

@@ -15,14 +15,7 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
-from garcon.contract.catalogs import (
-    PERMISSION_MODES,
-    THINKING_MODES,
-    AgentEntry,
-    AgentSettings,
-    Generation,
-    Model,
-)
+from garcon.contract.catalogs import AgentEntry, AgentSettings, Generation, Model
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.contract.runs import Launch, NativeSession, SessionPoint
 from garcon.deferreds import returns_deferred
@@ -32,6 +25,7 @@ from garcon.runtime.agents.claude_protocol import ClaudeConversation
 from garcon.runtime.agents.claude_settings import Settings
 from garcon.runtime.agents.conversation import Invocation
 from garcon.runtime.agents.endpoints import endpoint_of, model_of
+from garcon.runtime.agents.entries import program_entry
 from garcon.runtime.agents.native_history import hand_over
 from garcon.runtime.agents.question import ask_program
 from garcon.runtime.agents.scrubbing import Secrets
@@ -48,7 +42,10 @@ from garcon.runtime.interfaces import (
 
 T = TypeVar("T")
 
-MODELS = (("opus", "Opus"), ("sonnet", "Sonnet"), ("haiku", "Haiku"), ("fable", "Fable"))
+MODELS = tuple(
+    Model(value=value, label=value.title(), supports_images=True)
+    for value in ("opus", "sonnet", "haiku", "fable")
+)
 THINKING_SETTING = {
     "key": "claudeThinkingMode",
     "label": "Thinking",
@@ -92,33 +89,28 @@ class ClaudeAgent:
         self._program = environment.get("CLAUDE_BINARY") or "claude"
         self._path = environment.get("PATH", os.defpath)
 
+    def is_installed(self) -> bool:
+        """Whether its program is found."""
+        return shutil.which(self._program, path=self._path) is not None
+
     def entry(self) -> Deferred[AgentEntry | None]:
         """The catalog entry, or None where Claude Code is not installed."""
-        if shutil.which(self._program, path=self._path) is None:
+        if not self.is_installed():
             return succeed(None)
         return succeed(
-            AgentEntry(
-                id=self.id,
-                label="Claude",
-                description="Claude Code by Anthropic",
-                supports_compact=True,
-                supports_steering=True,
-                native_fork="message",
+            program_entry(
+                self.id,
+                "Claude",
+                "Claude Code by Anthropic",
+                MODELS,
                 supports_images=True,
-                supports_update_project_path=True,
                 accepts_api_provider_endpoints=self._credentials is not None,
                 supported_protocols=["anthropic-messages"],
-                supported_permission_modes=list(PERMISSION_MODES),
-                supported_thinking_modes=list(THINKING_MODES),
                 settings=[THINKING_SETTING],
                 default_settings=AgentSettings(
                     owner_id=self.id, schema_version=1, values={"claudeThinkingMode": "auto"}
                 ),
                 generation=Generation(priority=10, model="haiku"),
-                default_model=MODELS[0][0],
-                models=[
-                    Model(value=value, label=label, supports_images=True) for value, label in MODELS
-                ],
             )
         )
 

@@ -11,13 +11,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
-from garcon.contract.catalogs import (
-    PERMISSION_MODES,
-    THINKING_MODES,
-    AgentEntry,
-    AgentSettings,
-    Generation,
-)
+from garcon.contract.catalogs import AgentEntry, Generation
 from garcon.contract.runs import Launch, NativeSession
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
@@ -29,6 +23,7 @@ from garcon.runtime.agents.codex_protocol import CodexConversation
 from garcon.runtime.agents.codex_wire import text_of
 from garcon.runtime.agents.conversation import Invocation
 from garcon.runtime.agents.endpoints import endpoint_of
+from garcon.runtime.agents.entries import program_entry
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
@@ -71,6 +66,10 @@ class CodexAgent:
         found = shutil.which(self._named, path=self._path)
         return None if found is None else program_behind(found)
 
+    def is_installed(self) -> bool:
+        """Whether its program is found."""
+        return self._program() is not None
+
     @returns_deferred
     async def entry(self) -> AgentEntry | None:
         """The catalog entry, or None where Codex is not installed."""
@@ -78,23 +77,15 @@ class CodexAgent:
         if program is None:
             return None
         models = (await self._models.models(program)).models
-        return AgentEntry(
-            id=self.id,
-            label="Codex",
-            description="Codex by OpenAI",
-            supports_compact=True,
-            supports_steering=True,
+        return program_entry(
+            self.id,
+            "Codex",
+            "Codex by OpenAI",
+            models,
             supports_images=True,
-            supports_update_project_path=True,
-            native_fork="message",
             accepts_api_provider_endpoints=self._credentials is not None,
             supported_protocols=["openai-compatible"],
-            supported_permission_modes=list(PERMISSION_MODES),
-            supported_thinking_modes=list(THINKING_MODES),
-            default_settings=AgentSettings(owner_id=self.id, schema_version=1, values={}),
             generation=Generation(priority=30, model=models[0].value),
-            default_model=models[0].value,
-            models=list(models),
         )
 
     @returns_deferred

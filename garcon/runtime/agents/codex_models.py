@@ -9,15 +9,14 @@ from typing import Any
 from attrs import define, field, frozen
 from msgspec import UNSET
 from twisted.internet.defer import CancelledError
-from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from garcon.contract.catalogs import Model
-from garcon.deferreds import Waiters
 from garcon.errors import GarconError
 from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
 from garcon.runtime.agents.codex_settings import USUAL_EFFORTS
 from garcon.runtime.agents.codex_wire import objects_of, text_of
+from garcon.runtime.agents.remembered import Remembered
 
 KEPT = 3600.0
 """Seconds for which a list is good: it changes with the program, and with the account."""
@@ -85,35 +84,26 @@ class ModelList:
 
     _reactor: Any
     _environment: Mapping[str, str]
-    _kept: Models | None = None
-    _of: object = None
-    _until: float = 0.0
-    _asking: Waiters[None] | None = None
+    _told: Remembered[Models] = field(init=False)
     _log = Logger()
+
+    def __attrs_post_init__(self) -> None:
+        self._told = Remembered(self._reactor, WELL_KNOWN)
 
     def known(self) -> Models:
         """Return what was told last, without asking."""
-        return self._kept or WELL_KNOWN
+        return self._told.value
 
     async def models(self, program: str) -> Models:
         """Return the models of a program.  Cancelling ends the question; whoever waits for it asks
         again.
         """
-        clock: IReactorTime = self._reactor
-        of = _identity(program)
-        while self._asking is not None:
-            await self._asking.wait()
-        if self._kept is not None and self._of == of and clock.seconds() < self._until:
-            return self._kept
-        self._asking = Waiters()
-        try:
+
+        async def ask() -> tuple[Models, float]:
             told = await self._ask(program)
-            self._kept, self._of = told or WELL_KNOWN, of
-            self._until = clock.seconds() + (KEPT if told is not None else FAILED_KEPT)
-        finally:
-            asking, self._asking = self._asking, None
-            asking.fire(None)
-        return self._kept
+            return told or WELL_KNOWN, FAILED_KEPT if told is None else KEPT
+
+        return await self._told.get(_identity(program), ask)
 
     async def _ask(self, program: str) -> Models | None:
         client = CodexClient(self._reactor)

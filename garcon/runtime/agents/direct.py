@@ -89,6 +89,10 @@ class DirectAgent:
         self._deadlines = deadlines
         self._patience = patience
 
+    def is_installed(self) -> bool:
+        """It has no program."""
+        return True
+
     def entry(self) -> Deferred[AgentEntry | None]:
         """The catalog entry; its models are those of the endpoints, which are not known here."""
         kind = self._kind

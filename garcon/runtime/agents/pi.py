@@ -14,18 +14,14 @@ from twisted.internet.threads import deferToThreadPool
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
-from garcon.contract.catalogs import (
-    PERMISSION_MODES,
-    THINKING_MODES,
-    AgentEntry,
-    AgentSettings,
-)
+from garcon.contract.catalogs import PERMISSION_MODES, AgentEntry
 from garcon.contract.runs import Launch, NativeSession, SessionPoint
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime.agents import pi_auth, pi_endpoint, pi_history, pi_sessions
 from garcon.runtime.agents.conversation import Invocation
 from garcon.runtime.agents.endpoints import endpoint_of, model_of
+from garcon.runtime.agents.entries import program_entry
 from garcon.runtime.agents.native_history import hand_over
 from garcon.runtime.agents.pi_models import ModelList
 from garcon.runtime.agents.pi_protocol import PiConversation
@@ -84,6 +80,10 @@ class PiAgent:
             return None
         return [found] if not self._node else [self._node, os.path.realpath(found)]
 
+    def is_installed(self) -> bool:
+        """Whether its program is found."""
+        return self._command() is not None
+
     @returns_deferred
     async def entry(self) -> AgentEntry | None:
         """The catalog entry, or None where Pi is not installed."""
@@ -91,23 +91,16 @@ class PiAgent:
         if command is None:
             return None
         models = await self._models.models(command)
-        return AgentEntry(
-            id=self.id,
-            label="Pi",
-            description="Pi, a coding agent by Earendil Works",
-            supports_compact=True,
-            supports_steering=True,
-            supports_update_project_path=True,
+        return program_entry(
+            self.id,
+            "Pi",
+            "Pi, a coding agent by Earendil Works",
+            models,
             requires_native_path_for_project_path_update=True,
-            native_fork="message",
             accepts_api_provider_endpoints=self._credentials is not None,
             supported_protocols=["openai-compatible", "anthropic-messages"],
             supported_permission_modes=list(MODES),
-            supported_thinking_modes=list(THINKING_MODES),
             requires_strict_model_discovery=True,
-            default_settings=AgentSettings(owner_id=self.id, schema_version=1, values={}),
-            default_model=models[0].value if models else "",
-            models=list(models),
         )
 
     @returns_deferred

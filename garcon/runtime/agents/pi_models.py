@@ -7,16 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 from msgspec import UNSET
-from twisted.internet.interfaces import IReactorTime
 
 from garcon.contract.agents import DISCOVERY_FAILED
 from garcon.contract.catalogs import Model
-from garcon.deferreds import Waiters
 from garcon.errors import GarconError
 from garcon.runtime.agents.pi_question import ask
 from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of
+from garcon.runtime.agents.remembered import Remembered
 
 KEPT = 300.0
 """Seconds for which a list is good: it changes with what Pi is signed in to."""
@@ -50,33 +49,25 @@ class ModelList:
 
     _reactor: Any
     _environment: Mapping[str, str]
-    _kept: tuple[Model, ...] | str = ()
+    _told: Remembered[tuple[Model, ...] | str] = field(init=False)
     """Or why there are none."""
-    _of: object = None
-    _until: float = 0.0
-    _asking: Waiters[None] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        self._told = Remembered(self._reactor, ())
 
     async def models(self, command: Sequence[str]) -> tuple[Model, ...]:
         """Return the models.  Raises `GarconError` where Pi does not tell, with its reason.
         Cancelling ends the question; whoever waits for it asks again.
         """
-        clock: IReactorTime = self._reactor
-        of = tuple(command)
-        while self._asking is not None:
-            await self._asking.wait()
-        if self._of != of or clock.seconds() >= self._until:
-            self._asking = Waiters()
-            try:
-                self._kept = await self._ask(command)
-                self._of = of
-                is_good = not isinstance(self._kept, str)
-                self._until = clock.seconds() + (KEPT if is_good else FAILED_KEPT)
-            finally:
-                asking, self._asking = self._asking, None
-                asking.fire(None)
-        if isinstance(self._kept, str):
-            raise GarconError(DISCOVERY_FAILED, self._kept, status=503, retryable=True)
-        return self._kept
+
+        async def find_out() -> tuple[tuple[Model, ...] | str, float]:
+            told = await self._ask(command)
+            return told, FAILED_KEPT if isinstance(told, str) else KEPT
+
+        told = await self._told.get(tuple(command), find_out)
+        if isinstance(told, str):
+            raise GarconError(DISCOVERY_FAILED, told, status=503, retryable=True)
+        return told
 
     async def _ask(self, command: Sequence[str]) -> tuple[Model, ...] | str:
         try:

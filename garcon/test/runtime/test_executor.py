@@ -109,13 +109,23 @@ class HandAgent:
     environments: list[Mapping[str, str]] = field(factory=list)
     trouble: Exception | None = None
     """Why it cannot say what it offers."""
+    telling: Deferred[AgentEntry | None] | None = None
+    """What its entry has to wait for."""
+    asked: int = 0
+
+    def is_installed(self) -> bool:
+        """As the test has it."""
+        return self.installed
 
     def entry(self) -> Deferred[AgentEntry | None]:
         """An entry while it is installed."""
+        self.asked += 1
         if self.trouble is not None:
             return fail(self.trouble)
         if not self.installed:
             return succeed(None)
+        if self.telling is not None:
+            return self.telling
         return succeed(
             AgentEntry(
                 id=self.id,
@@ -273,6 +283,18 @@ class Launching(RuntimeCase):
         self.assertEqual(entry.id, "hand")
         described = self.successResultOf(self.runtime.describe())
         self.assertEqual(described.agent_ids, ["hand"])
+
+    def test_it_says_what_it_is_before_its_agents_say_what_they_offer(self) -> None:
+        """A session waits for that, and lists of models may be long in coming."""
+        given_up: list[object] = []
+        self.agent.telling = Deferred(given_up.append)
+        self.other.installed = False
+        for _ in range(2):
+            described = self.successResultOf(self.runtime.describe())
+            self.assertEqual(described.agent_ids, ["hand"])
+        self.assertEqual(self.agent.asked, 1)  # so that whoever asks next need not wait as long
+        self.successResultOf(self.runtime.stop())
+        self.assertEqual(len(given_up), 1)
 
     def test_one_run_per_chat_and_per_id(self) -> None:
         """A second run of a chat is busy, also while it only starts; so is a known run id."""
