@@ -50,7 +50,7 @@ from garcon.runtime.interfaces import (
 
 PATIENCE = 10.0
 """Seconds after which a turn begins to wait for an agent's session, so that it can be stopped: some
-take longer to start than a launch may.
+take longer to start than a launch may, and read nothing meanwhile.
 """
 _LATER = ("/bin/sh", "-c", 'sleep "$0" && exec "$@"')
 """Begins a program that many seconds later: what follows is the number, and the command."""
@@ -207,7 +207,9 @@ class AcpAgent:
             learned = self._models.learned if is_own else lambda _: None
             return AcpConversation(launch.project_path, resume, ways, fork_from, learned)
 
-        return AgentSession(self._reactor, environment, "TERM", invoke, converse, PATIENCE)
+        return AgentSession(
+            self._reactor, environment, "TERM", invoke, converse, PATIENCE, most=PATIENCE
+        )
 
     def _command(self, resume: str | None, environment: Mapping[str, str]) -> Sequence[str]:
         """Return what a process that is started now is to be; one that goes on does not ask."""

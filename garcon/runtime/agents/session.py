@@ -106,7 +106,7 @@ class AgentSession:
     `converse` makes its conversation.
 
     A process counts as ready that has read what it was told for `patience` seconds and not said so
-    (`patience.py`); None waits for ever.
+    (`patience.py`); None waits for ever.  After `most` seconds it counts as ready in any case.
     """
 
     _log = Logger()
@@ -119,6 +119,7 @@ class AgentSession:
         invoke: Callable[[Launch, str | None], Invocation | Deferred[Invocation]],
         converse: Callable[[Launch, str | None], Conversation],
         patience: float | None = None,
+        most: float | None = None,
     ) -> None:
         self._reactor = reactor
         self._clock: IReactorTime = reactor
@@ -126,7 +127,7 @@ class AgentSession:
         self._polite = polite
         self._invoke = invoke
         self._converse = converse
-        self._patience = patience
+        self._patience, self._most = patience, most
         self._member: Member | None = None
         self._endings: set[Ending] = set()
         self._sink: IRunSink | None = None
@@ -301,6 +302,7 @@ class AgentSession:
             self._patience,
             lambda: process.has_read,
             lambda: self._take(member, [Ready()]),
+            self._most,
         )
         patience.begin()
         try:

@@ -16,11 +16,14 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from garcon.contract.catalogs import AgentEntry, Protocol
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.runtime.agents.acp import AcpAgent
+from garcon.runtime.agents import acp_models
+from garcon.runtime.agents.acp import PATIENCE, AcpAgent
 from garcon.runtime.agents.acp_shipped import GEMINI, SHIPPED
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC, NO_KEY
 from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
+from garcon.runtime.executor import LAUNCH_WAIT
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
+from garcon.testing.agent_runs import a_launch
 
 IDS = ["opencode", "gemini", "claude-code-acp"]
 
@@ -123,7 +126,16 @@ class Entries(TestCase):
 
 
 class Waiting(SynchronousTestCase):
-    """A session that may not be loaded yet."""
+    """A session that may not be loaded yet, and a program that is slow to start."""
+
+    def test_a_turn_begins_before_a_launch_is_given_up(self) -> None:
+        """Whether the program has read anything or not: some are busy with their start for longer
+        than a launch may take, models included.
+        """
+        agent = AcpAgent(reactor, GEMINI, {"PATH": "/bin"})
+        session: Any = agent.open(a_launch("hi"), {})
+        self.assertEqual(session._most, PATIENCE)
+        self.assertLess(PATIENCE + acp_models.PATIENCE, LAUNCH_WAIT)
 
     def command(self, resume: str | None, seconds: int) -> Sequence[str]:
         """What a process is started as."""

@@ -21,6 +21,10 @@ class PatienceTests(SynchronousTestCase):
         )
         self.patience.begin()
 
+    def a_patience(self, clock: Clock, over: list[float], has_read: bool, most: float) -> Patience:
+        """Return one that notes when it is over."""
+        return Patience(clock, 3.0, lambda: has_read, lambda: over.append(clock.seconds()), most)
+
     def wait(self, seconds: int) -> None:
         """Let so many seconds pass."""
         for _ in range(seconds):
@@ -55,6 +59,17 @@ class PatienceTests(SynchronousTestCase):
         self.assertEqual(self.over, [])
         self.wait(1)
         self.assertEqual(self.over, [15.0])
+
+    def test_in_any_case_after_so_long(self) -> None:
+        """Whether the program reads or not, where somebody cannot wait for longer."""
+        for has_read, most, at in ((False, 3.0, 3.0), (True, 2.5, 2.5), (True, 30.0, 4.0)):
+            self.patience.end()
+            clock, over = Clock(), list[float]()
+            self.patience = self.a_patience(clock, over, has_read, most)
+            self.patience.begin()
+            for _ in range(40):
+                clock.advance(0.5)
+            self.assertEqual(over, [at])
 
     def test_an_end_before(self) -> None:
         """Nothing is left of it."""
