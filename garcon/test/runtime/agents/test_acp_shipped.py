@@ -15,13 +15,13 @@ from twisted.logger import formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from garcon.contract.catalogs import AgentEntry, Protocol
+from garcon.contract.limits import LAUNCH_WAIT
 from garcon.contract.providers import ResolvedEndpoint
 from garcon.runtime.agents import acp_models
 from garcon.runtime.agents.acp import PATIENCE, AcpAgent
 from garcon.runtime.agents.acp_shipped import GEMINI, SHIPPED
 from garcon.runtime.agents.anthropic_variables import ANTHROPIC, NO_KEY
 from garcon.runtime.agents.opencode_variables import OPENCODE_ENDPOINT
-from garcon.runtime.executor import LAUNCH_WAIT
 from garcon.test.runtime.agents.direct_shell import FakeCredentials
 from garcon.testing.agent_runs import a_launch
 
