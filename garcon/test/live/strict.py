@@ -18,6 +18,7 @@ class StrictTestCase(FleetTestCase):
 
     def setUp(self) -> None:
         super().setUp()
+        self.prepare()
         self.controller, self.worker, self.executor_id = self.fleet.pair()
         own, gateway = self.controller.descriptor(), self.worker.descriptor()
         self.direct = StrictClient(own["baseUrl"], own["localCapability"])
@@ -29,6 +30,9 @@ class StrictTestCase(FleetTestCase):
         self.socket = StrictSocket(own["baseUrl"])
         """Hears all that the controller tells, in every test, until that is stopped."""
         self.addCleanup(self.socket.close)
+
+    def prepare(self) -> None:
+        """Put into the fleet's folder what is to be there before anything starts."""
 
     def everywhere(self) -> list[tuple[StrictClient, str]]:
         """Every way to reach an agent: both endpoints, both executors."""
