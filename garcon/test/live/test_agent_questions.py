@@ -47,6 +47,18 @@ class QuestionTests(TestCase):
         endless = await self.ask("while True: print('x' * 1000)")
         self.assertEqual(len(endless or b""), OUTPUT)
 
+    async def test_what_it_has_started(self) -> None:
+        """Ends with it, also in a session of its own, and nobody waits for it although it holds the
+        pipe.
+        """
+        for last in ("", "; sleep 300"):
+            script = f"echo answer; setsid sleep 300 & echo $! > $FILE{last}"
+            path = Path(self.mktemp()).resolve()
+            variables = {"PATH": os.defpath, "FILE": str(path)}
+            answer = await ask_program(reactor, ["sh", "-c", script], variables, 4.0)
+            self.assertEqual(answer, None if last else b"answer\n")
+            self.assertFalse(runs(int(path.read_text())))
+
     async def assert_gone(self, path: Path) -> None:
         """Assert that the process which wrote its id there has ended."""
         for _ in range(200):
