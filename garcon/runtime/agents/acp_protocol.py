@@ -308,10 +308,10 @@ class AcpConversation:
                 self._choices.configured(update)
             case "usage_update":
                 self._usage.updated(update)
-            case kind if self._launch is not None:
+            case kind if self._launch is not None and self._opening.is_open:
                 said = self._said(text_of(kind), update, stamp)
                 return [] if said is None else [*self._named(self._launch), *said]
-        return []  # also the tail of a turn that is over
+        return []  # also the tail of a turn that is over, and of a history
 
     def _said(self, kind: str, update: dict[str, Any], stamp: Stamp) -> list[Output] | None:
         match kind:
@@ -327,7 +327,7 @@ class AcpConversation:
 
     def _asked(self, request_id: Any, parameters: dict[str, Any], stamp: Stamp) -> list[Output]:
         launch = self._launch
-        if launch is None or self._interrupting:
+        if launch is None or self._interrupting or not self._opening.is_open:
             return [self._permissions.refuse(request_id)]
         call, outputs = self._rows.asked(an_object(parameters.get("toolCall")), stamp)
         asked = self._permissions.ask(

@@ -31,6 +31,8 @@ class OpencodeSession(SessionContract, OpencodeRuntimeCase):
 
 
 class GeminiSession(SessionContract, GeminiRuntimeCase):
+    """Another process takes a session up when the minute in which it was begun is over."""
+
     agent_id, model = "gemini", GEMINI_MODEL
 
     def prompt_for(self, what: str) -> str:
@@ -43,12 +45,6 @@ class GeminiSession(SessionContract, GeminiRuntimeCase):
             }[what]
         )
         return what
-
-    async def between_processes(self) -> None:
-        """It names a session's file by the minute, and would begin the file anew within it."""
-        for file in (self.project / "home/.gemini/tmp").glob("*/chats/session-*"):
-            day, _, rest = file.name.partition("T")
-            file.rename(file.with_name(f"{day}T00-00-{rest.split('-', 2)[2]}"))
 
 
 class ClaudeCodeAcpSession(SessionContract, ClaudeCodeAcpRuntimeCase):

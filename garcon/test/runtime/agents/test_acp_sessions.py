@@ -65,6 +65,21 @@ class Opening(AcpCase):
             self.answer({"stopReason": "end_turn"})
             self.assertEqual(self.taken.story(), ["finished"])
 
+    def test_history_that_comes_late_to_a_turn_that_waits(self) -> None:
+        """Is not said in that turn, and names nothing; nor may anything be asked before it."""
+        self.converse({}, resume="s", capabilities={"loadSession": True})
+        self.prompt(agent_session_id="s")
+        self.say("history")
+        self.update("tool_call", toolCallId="t", status="completed")
+        self.ask()
+        self.assertEqual(self.outcome(), {"outcome": "cancelled"})
+        self.refuse("no such method")
+        self.refuse("no such method")
+        self.assertEqual(self.methods()[-1], PROMPT)
+        self.say("an answer")
+        self.answer({"stopReason": "end_turn"})
+        self.assertEqual(self.taken.story(), ["AssistantMessage: an answer", "finished"])
+
     def test_fork(self) -> None:
         """A whole session is forked where the agent can; what was said there is not told again."""
         self.converse({"sessionId": "forked"}, capabilities=FORKS, fork_from=POINT)
