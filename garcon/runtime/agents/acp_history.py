@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from garcon.contract.limits import MIB
 from garcon.contract.runs import NativeSession, RunFailure
@@ -79,6 +80,8 @@ class ReplayedHistory:
 class _Asking:
     """One process, ended by `close`."""
 
+    _log = Logger()
+
     def __init__(self, reactor: Any, session: NativeSession) -> None:
         self._clock: IReactorTime = reactor
         self._replay = Replay(session)
@@ -97,6 +100,8 @@ class _Asking:
         finally:
             if self._late.active():
                 self._late.cancel()
+        for kind in sorted(self._replay.unknown):
+            self._log.info("a history holds what is not known: {kind}", kind=kind)
         return self._replay.rows
 
     async def close(self) -> None:

@@ -17,6 +17,7 @@ from garcon.contract.messages import Image, UserMessage
 from garcon.contract.runs import NativeRow, NativeSession, RowProduced
 from garcon.runtime.agents.acp_choices import Choices
 from garcon.runtime.agents.acp_content import image_in, words_of
+from garcon.runtime.agents.acp_known import unknown_in_update
 from garcon.runtime.agents.acp_opening import Opening
 from garcon.runtime.agents.acp_rows import TurnRows
 from garcon.runtime.agents.acp_wire import (
@@ -27,9 +28,10 @@ from garcon.runtime.agents.acp_wire import (
     refusal,
     text_of,
 )
-from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send
+from garcon.runtime.agents.conversation import Emit, Output, Ready, Refused, Send, Unknown
 from garcon.runtime.agents.history import is_preface
 from garcon.runtime.agents.stamps import Stamp
+from garcon.runtime.agents.unknown import KINDS, NAME
 
 LIST, PAGES = "list", 20
 """Pages of its list of sessions that are looked through."""
@@ -50,6 +52,8 @@ class Replay:
     """What is asked when it has listed its sessions."""
     _listed: int = 0
     _updates: ReplayedRows = field(init=False)
+    unknown: set[str] = field(factory=set)
+    """The kinds of what it says that we do not know."""
 
     def __attrs_post_init__(self) -> None:
         session = self._session
@@ -117,7 +121,13 @@ class Replay:
     def _updated(self, parameters: dict[str, Any]) -> None:
         if parameters.get("sessionId") == self._session.agent_session_id:
             self._opening.updated()
+            self._note(unknown_in_update(parameters))
             self.rows += self._updates.updated(an_object(parameters.get("update")))
+
+    def _note(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            if isinstance(output, Unknown) and len(self.unknown) < KINDS:
+                self.unknown.add(output.kind[:NAME])
 
 
 @define(eq=False)

@@ -12,6 +12,7 @@ from garcon.runtime.agents.acp_opening import SETTLED
 from garcon.runtime.agents.acp_replay import PAGES, Replay
 from garcon.runtime.agents.conversation import Output, Ready, Refused, Send
 from garcon.runtime.agents.history import preface
+from garcon.runtime.agents.unknown import KINDS
 from garcon.test.runtime.agents.hostile import attack
 from garcon.test.runtime.agents.replay import recorded
 from garcon.testing.agent_runs import a_launch
@@ -19,6 +20,7 @@ from garcon.testing.agent_runs import a_launch
 LOADS: dict[str, Any] = {"loadSession": True}
 LISTS: dict[str, Any] = {**LOADS, "sessionCapabilities": {"list": {}}}
 SESSION = "ses_dd48802e2ffeJNeRS1TYfmlaCW"
+RECORDED = "ses_dd00efe4bffeSTSESmM75sRm9v"
 CHANGED = "2026-12-01T04:51:02.547Z"
 
 
@@ -163,6 +165,54 @@ class Rows(ReplayCase):
         self.assertEqual(self.other, [])
         self.refuse()
         self.assertEqual((self.other, self.story()), ([Ready()], ["UserMessage: late"]))
+
+
+class UnknownWords(ReplayCase):
+    def test_are_noted(self) -> None:
+        """By kind, each once and no more than are told apart anywhere; none stops the reading."""
+        self.present()
+        for _ in range(2):
+            self.update("sparkle")
+        self.say("user", "hi", sparkle=1)
+        self.assertEqual(
+            self.replay.unknown, {"session/update.sparkle", "user_message_chunk.sparkle"}
+        )
+        for number in range(KINDS):
+            self.update(f"kind-{number}")
+        self.settle()
+        self.assertEqual(len(self.replay.unknown), KINDS)
+        self.assertEqual(self.story(), ["UserMessage: hi"])
+
+
+class Recorded(ReplayCase):
+    def test_opencode(self) -> None:
+        """1.18.33 tells all of it: a picture, a call with its end, and two turns."""
+        self.replay = Replay(NativeSession("opencode", RECORDED, "/srv/project"))
+        self.sent.clear()
+        self.take(self.replay.begin())
+        for _, message in recorded("acp-opencode-load.jsonl"):
+            if "method" not in message:
+                message = {**message, "id": self.sent[-1]["id"]}
+            self.take(self.replay.received(message))
+        for _ in range(2):
+            self.refuse()
+        self.assertEqual((self.other, self.replay.unknown), ([Ready()], set()))
+        self.assertEqual(
+            self.story(),
+            [
+                "UserMessage: the first words",
+                "AssistantMessage: I will. ",
+                "BashToolUse: echo hi",
+                "ToolResult: hi\n",
+                "AssistantMessage: first answer",
+                "UserMessage: more words",
+                "AssistantMessage: second answer",
+            ],
+        )
+        first = self.replay.rows[0]
+        assert isinstance(first, UserMessage) and isinstance(first.images, list)
+        self.assertEqual(first.images[0].mime_type, "image/png")
+        self.assertEqual({row.timestamp for row in self.replay.rows}, {CHANGED})
 
 
 class Times(ReplayCase):

@@ -10,7 +10,13 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.contract.messages import Image, ToolResult, UserMessage
+from garcon.contract.messages import (
+    AssistantMessage,
+    BashToolUse,
+    Image,
+    ToolResult,
+    UserMessage,
+)
 from garcon.contract.runs import HistoryMessage, NativeRow, NativeSession
 from garcon.errors import GarconError
 from garcon.runtime.agents.gemini_store import pieces, wait_before_load
@@ -165,6 +171,31 @@ class Rows(StoreCase):
         self.assertEqual(self.story(), ["UserMessage: one"])
         self.write(HEAD, {**user("1", "one"), "timestamp": "soon"})
         self.assertEqual(self.rows()[0].timestamp, "1970-01-01T00:00:00.000Z")
+
+
+class Recorded(StoreCase):
+    def test_a_file_of_gemini(self) -> None:
+        """0.61.0: two turns, and one that was stopped, of which it keeps nothing."""
+        text = Path(__file__).with_name("gemini-session.jsonl").read_text()
+        session = json.loads(text.partition("\n")[0])["sessionId"]
+        name = f"session-2026-12-01T04-55-{session[:8]}.jsonl"
+        (self.folder / name).write_text(text)
+        (self.folder.parent / ".project_root").write_text("/srv/project")
+        self.assertEqual(
+            [type(row).__name__ for row in self.rows(session, "/srv/project")],
+            [
+                *("UserMessage", "AssistantMessage", "BashToolUse", "ToolResult"),
+                *("AssistantMessage", "UserMessage", "AssistantMessage"),
+            ],
+        )
+        first, said, use, result, *_ = self.rows(session, "/srv/project")
+        assert isinstance(first, UserMessage) and isinstance(first.images, list)
+        self.assertEqual((first.content, len(first.images)), ("the first words", 1))
+        assert isinstance(said, AssistantMessage) and isinstance(use, BashToolUse)
+        self.assertEqual((said.content, use.command), ("I will. ", "echo hi"))
+        assert isinstance(result, ToolResult)
+        self.assertIn("Output: hi", result.content["text"])
+        self.assertFalse(result.is_error)
 
 
 class Files(StoreCase):
