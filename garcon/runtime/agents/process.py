@@ -54,11 +54,13 @@ SILENCE = 5.0
 """How long an agent may go on that has closed its output."""
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
 
-# The interpreter puts LC_CTYPE into its environment where no locale is set; the agent is not to see
-# that.
+# The interpreter puts LC_CTYPE into its environment where no locale is set, and ignores two
+# signals: the agent is not to see that.  The module `signal` itself takes long to load.
 _WRAPPER = """\
-import os, sys
+import _signal, os, sys
 os.setsid()
+for number in (_signal.SIGPIPE, _signal.SIGXFSZ):
+    _signal.signal(number, _signal.SIG_DFL)
 if sys.argv[1] == 'plain':
     os.environ.pop('LC_CTYPE', None)
 try:

@@ -37,6 +37,8 @@ STAYS = (
     "run echo $$ > ids; (setsid sleep 34568 & echo $! >> ids); cat /dev/zero | head -c 1; sleep 600"
 )
 FAILS = "run sh -c 'echo \"last words $KEYED\" > /proc/'$PPID'/fd/2'\nexit 3"
+# Of what it prints there the last 8 KiB are told, and those begin within the key.
+FAILS_LONGER = FAILS.replace("last words $KEYED", "$KEYED$(printf %8180s words)")
 
 
 class KeyTests(StrictTestCase):
@@ -126,6 +128,10 @@ class KeyTests(StrictTestCase):
         receipt = self.direct.settled(chat, accepted.turn_id)
         self.assertEqual(receipt.state, "failed", receipt)
         self.assertIn("last words [secret]", str(receipt.error))
+        accepted = self.direct.run(self.direct.run_body(view, chat, FAILS_LONGER))
+        receipt = self.direct.settled(chat, accepted.turn_id)
+        self.assertIn("[secret]", str(receipt.error))
+        self.assertNotIn(KEY[-8:], str(receipt.error))
         self.is_nowhere_else()
 
     def mark_of(self, pid: int) -> bytes:

@@ -167,6 +167,20 @@ class Processes(TestCase):
             names - {"PWD", "SHLVL", "_", "OLDPWD"}, {"PATH", "ONE", "GARCON_AGENT_TREE"}
         )
 
+    async def test_files_and_signals_are_its_own(self) -> None:
+        """It has three pipes and nothing that is open here, and ends by a signal as others do."""
+        ours = os.open(os.devnull, os.O_RDONLY)
+        self.addCleanup(os.close, ours)
+        os.set_inheritable(ours, True)
+        process = self.start("echo '{}'; sleep 300")
+        await self.until(1)
+        place = Path(f"/proc/{process.pid}")
+        self.assertEqual(set(os.listdir(place / "fd")), {"0", "1", "2"})
+        status = (place / "status").read_text()
+        ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM):
+            self.assertFalse(ignored & 1 << (number - 1), number)
+
     def test_missing_program(self) -> None:
         """A program that is not on the path is told before anything is started."""
         process = AgentProcess(reactor, self.messages.append, self.exits.append)
