@@ -15,7 +15,7 @@ from attrs import define, field
 
 from garcon.contract import operations
 from garcon.testing.conformance.casts import Cast, Plan, program_of
-from garcon.testing.fleet import Finished, Fleet, Service, eventually
+from garcon.testing.fleet import Finished, Fleet, Service, eventually, expect
 from garcon.testing.strict_client import StrictClient
 
 Place = Literal["local", "worker"]
@@ -46,6 +46,10 @@ class Stage:
     def open(self) -> None:
         """Start everything."""
         self._program = self.cast.install()
+        self._start()
+        self._compare()
+
+    def _start(self) -> None:
         if self.cast.configuration is not None:
             config = self.fleet.root / ("controller" if self.place == "local" else "worker")
             config.mkdir()
@@ -64,6 +68,23 @@ class Stage:
         self._url = shown.out.strip()
         self._begin_worker()
         self._add_provider(self._executor_id)
+
+    def _compare(self) -> None:
+        """What the table takes for offered is what the catalog says."""
+        own = self._controller.descriptor()
+        client = StrictClient(own["baseUrl"], own["localCapability"])
+        query = {"executorId": self._executor_id or "local", "agent": self.cast.agent_id}
+        (entry,) = client.asked(operations.MODELS, None, query).catalog.agents
+        expect(entry.supports_steering is self.cast.steers, f"steering is otherwise: {entry}")
+        modes = {self.cast.open_mode, self.cast.question_mode, "default", "manualBypass"}
+        missing = modes - set(entry.supported_permission_modes)
+        expect(not missing, f"the catalog has no modes {missing}: {entry}")
+        offered = {model.value for model in entry.models} | {
+            model.raw_model for model in entry.models
+        }
+        if entry.requires_strict_model_discovery or self.cast.endpoint is not None:
+            wanted = {self.cast.model, self.cast.other_model} - {None}
+            expect(wanted <= offered, f"the catalog has no models {wanted - offered}")
 
     def _add_provider(self, executor_id: str) -> None:
         if self.cast.endpoint is None:
