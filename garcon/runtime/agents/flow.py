@@ -46,8 +46,8 @@ class MessageFlow:
         self._take = take
         self._went_on = went_on
         self._pipe = pipe
-        self._lines = Lines(largest)
-        self._waiting: deque[bytes] = deque()
+        self._lines = Lines(largest, LARGE_LINE)
+        self._waiting: deque[bytes | list[bytes]] = deque()
         self._is_busy = self._is_held = self._is_paused = self._is_over = False
 
     @property
@@ -95,7 +95,7 @@ class MessageFlow:
             if self._is_busy or self._is_held or not self._waiting:
                 break
             line = self._waiting.popleft()
-            if len(line) > LARGE_LINE:
+            if isinstance(line, list):
                 self._decode_apart(line)
             elif line:
                 self._deliver(decode(line))
@@ -105,7 +105,7 @@ class MessageFlow:
             self._rest()
             self._clock.callLater(0, self._rested)
 
-    def _decode_apart(self, line: bytes) -> None:
+    def _decode_apart(self, line: list[bytes]) -> None:
         def decoded(message: Any) -> None:
             self._deliver(None if isinstance(message, Failure) else message)
             self._rested()

@@ -5,6 +5,7 @@ really write.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from attrs import define, field
@@ -19,15 +20,17 @@ class LineTooLong(Exception):
 @define
 class Lines:
     """Join what a pipe delivers into whole lines.  Long lines cost one copy, however many pieces
-    they come in.
+    they come in, and large ones none: they are left in their pieces, for a thread to take.
     """
 
     most: int
     """Bytes of one line."""
+    large: int = sys.maxsize
+    """Lines of more bytes are lists of their pieces."""
     _pieces: list[bytes] = field(factory=list)
     _size: int = 0
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes | list[bytes]]:
         """Take the next piece and return the lines that are complete now, without line ends.
 
         After a `LineTooLong` nothing more can be taken.
@@ -39,16 +42,19 @@ class Lines:
         self._pieces.append(head)
         if not rest:
             return []
-        first = b"".join(self._pieces)
+        first = self._taken()
         self._pieces = [rest.pop()]
         self._size = len(self._pieces[0])
-        return [first, *rest]
+        return [first, *(line if len(line) <= self.large else [line] for line in rest)]
 
-    def rest(self) -> bytes:
+    def rest(self) -> bytes | list[bytes]:
         """Return what came after the last line end; the writer is gone."""
-        left = b"".join(self._pieces)
-        self._pieces = []
+        left = self._taken()
+        self._pieces, self._size = [], 0
         return left
+
+    def _taken(self) -> bytes | list[bytes]:
+        return b"".join(self._pieces) if self._size <= self.large else self._pieces
 
 
 def decode(line: bytes) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
@@ -29,8 +29,10 @@ _HIGH = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def decode_in_steps(line: bytes, window: int = WINDOW) -> dict[str, Any] | None:
-    """Return the object a line holds, or None when it holds something else; as `lines.decode`."""
+def decode_in_steps(line: Sequence[bytes], window: int = WINDOW) -> dict[str, Any] | None:
+    """Return the object a line holds that comes in pieces, or None when it holds something else; as
+    `lines.decode`.
+    """
     steps = _Steps(_text(line, window), window)
     try:
         value = steps.whole()
@@ -39,9 +41,13 @@ def decode_in_steps(line: bytes, window: int = WINDOW) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _text(line: bytes, window: int) -> str:
+def _text(line: Sequence[bytes], window: int) -> str:
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    pieces = [decoder.decode(line[at : at + window]) for at in range(0, len(line), window)]
+    pieces = [
+        decoder.decode(piece[at : at + window])
+        for piece in line
+        for at in range(0, len(piece), window)
+    ]
     return "".join([*pieces, decoder.decode(b"", True)])
 
 

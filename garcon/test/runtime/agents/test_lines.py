@@ -16,16 +16,24 @@ class Splitting(SynchronousTestCase):
     def test_lines_do_not_depend_on_the_pieces(
         self, lines: list[bytes], data: st.DataObject
     ) -> None:
-        """However a stream is cut, the same lines come out, and the rest is what has no end."""
+        """However a stream is cut, the same lines come out, and the rest is what has no end; large
+        ones in their pieces.
+        """
         stream = b"".join(line + b"\n" for line in lines) + b"rest"
-        splitter, found = Lines(9), []
+        large = data.draw(st.integers(0, 9))
+        found: list[bytes | list[bytes]] = []
+        splitter = Lines(9, large)
         while stream:
             size = data.draw(st.integers(1, len(stream)))
             found += splitter.feed(stream[:size])
             stream = stream[size:]
-        self.assertEqual(found, lines)
-        self.assertEqual(splitter.rest(), b"rest")
+        found.append(splitter.rest())
         self.assertEqual(splitter.rest(), b"")
+        for line in found:
+            joined = line if isinstance(line, bytes) else b"".join(line)
+            self.assertEqual(isinstance(line, bytes), len(joined) <= large)
+        whole = [line if isinstance(line, bytes) else b"".join(line) for line in found]
+        self.assertEqual(whole, [*lines, b"rest"])
 
     def test_a_line_is_at_most_so_long(self) -> None:
         """However it is cut, and whether its end has come or not; what is before it counts for

@@ -31,12 +31,19 @@ class Steps(SynchronousTestCase):
         line = json.dumps(value, indent=2 if is_spaced else None, ensure_ascii=is_spaced).encode(
             "utf-8", "surrogatepass"
         )
-        self.assertEqual(decode_in_steps(line, window), decode(line))
+        self.assertEqual(decode_in_steps([line], window), decode(line))
+
+    @given(st.text(max_size=20), st.integers(1, 9), st.integers(1, 9))
+    def test_pieces(self, text: str, size: int, window: int) -> None:
+        """Wherever a pipe has cut it, also within a character."""
+        line = json.dumps({"a": text}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        pieces = [line[at : at + size] for at in range(0, len(line), size)]
+        self.assertEqual(decode_in_steps(pieces, window), decode(line))
 
     @given(st.binary(max_size=60), st.integers(1, 60))
     def test_any_bytes(self, line: bytes, window: int) -> None:
         """What is no object is nothing."""
-        self.assertEqual(decode_in_steps(line, window), decode(line))
+        self.assertEqual(decode_in_steps([line], window), decode(line))
 
     @given(
         st.text(alphabet='{}[]":,1e-. \\ntu', max_size=40).map(lambda text: "{" + text),
@@ -45,13 +52,13 @@ class Steps(SynchronousTestCase):
     def test_nearly_json(self, text: str, window: int) -> None:
         """As it is cut or spoilt."""
         line = text.encode()
-        self.assertEqual(decode_in_steps(line, window), decode(line))
+        self.assertEqual(decode_in_steps([line], window), decode(line))
 
     def test_a_number_at_the_window_s_end(self) -> None:
         """Is not taken for a shorter one."""
         line = b'{"a": [12345, [67890, 12345], {"b": 67890}], "c": 13579}'
         for window in range(1, len(line) + 2):
-            self.assertEqual(decode_in_steps(line, window), json.loads(line), window)
+            self.assertEqual(decode_in_steps([line], window), json.loads(line), window)
 
     @given(
         st.lists(
@@ -76,7 +83,7 @@ class Steps(SynchronousTestCase):
     def test_a_text_in_pieces(self, text: str, window: int) -> None:
         """Is the same wherever a piece ends: no escape is parted, and no pair of them."""
         line = f'{{"a": "{text}"}}'.encode()
-        self.assertEqual(decode_in_steps(line, window), decode(line))
+        self.assertEqual(decode_in_steps([line], window), decode(line))
 
     def test_others_have_their_turn_at_many_values(self) -> None:
         """While one thread decodes many megabytes another goes on, again and again."""
@@ -87,7 +94,7 @@ class Steps(SynchronousTestCase):
         self.others_go_on(b'{"a": "' + b"\\n\\u00e9x" * 2_000_000 + b'"}')
 
     def others_go_on(self, line: bytes) -> None:
-        decoding = Thread(target=decode_in_steps, args=(line,))
+        decoding = Thread(target=decode_in_steps, args=([line],))
         turns = 0
         decoding.start()
         while decoding.is_alive():
@@ -98,10 +105,10 @@ class Steps(SynchronousTestCase):
     def test_what_no_store_could_keep_is_replaced(self) -> None:
         """As in short lines."""
         for line in (b'{"a": ["x\\ud800"]}', b'{"\xff": 1}', b'{"a": "\\ud83e\\uddc0"}'):
-            self.assertEqual(decode_in_steps(line, 4), decode(line))
+            self.assertEqual(decode_in_steps([line], 4), decode(line))
 
     def test_what_is_nested_too_deep(self) -> None:
         """Is nothing, and no error."""
         deep = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-        self.assertIsNone(decode_in_steps(deep))
-        self.assertIsNone(decode_in_steps(b"[" * 100_000, 10))
+        self.assertIsNone(decode_in_steps([deep]))
+        self.assertIsNone(decode_in_steps([b"[" * 100_000], 10))
