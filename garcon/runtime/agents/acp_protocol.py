@@ -36,7 +36,7 @@ from garcon.runtime.agents.acp_known import (
 )
 from garcon.runtime.agents.acp_opening import Opening
 from garcon.runtime.agents.acp_permissions import Permissions
-from garcon.runtime.agents.acp_rows import TurnRows, row
+from garcon.runtime.agents.acp_rows import TurnRows
 from garcon.runtime.agents.acp_usage import SessionUsage
 from garcon.runtime.agents.acp_wire import (
     METHOD_NOT_FOUND,
@@ -47,7 +47,7 @@ from garcon.runtime.agents.acp_wire import (
     refusal,
     text_of,
 )
-from garcon.runtime.agents.conversation import Emit, Output, Ready, SteerSettled
+from garcon.runtime.agents.conversation import Emit, Output, Ready, SteerSettled, row
 from garcon.runtime.agents.stamps import Stamp
 
 COMPACTED = "The agent made the conversation shorter for its model. It does not show its summary."

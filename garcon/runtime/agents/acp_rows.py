@@ -15,11 +15,10 @@ from garcon.contract.messages import (
     TodoWriteToolUse,
     ToolResult,
 )
-from garcon.contract.runs import RowProduced
 from garcon.runtime.agents.acp_content import words_of
 from garcon.runtime.agents.acp_tools import ToolCall
 from garcon.runtime.agents.acp_wire import an_object, objects_of, text_of
-from garcon.runtime.agents.conversation import Emit, Output
+from garcon.runtime.agents.conversation import Output, row
 from garcon.runtime.agents.stamps import Stamp
 
 NO_END = "The call did not end."
@@ -128,8 +127,3 @@ class TurnRows:
         """Show the described calls that have no row yet, so that rows keep the order of events."""
         described = [call for call in self._tools.values() if call.is_described]
         return [output for call in described for output in self._show(call, stamp)]
-
-
-def row(message: Any) -> Emit:
-    """Return a row."""
-    return Emit(RowProduced(message=message))

@@ -7,7 +7,7 @@ When a turn is over is the affair of `claude_ends.py`.  Whether it failed is tol
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Literal
 
 from attrs import define, field
 
@@ -16,7 +16,6 @@ from garcon.contract.messages import AssistantMessage, ProviderRow, ToolResult, 
 from garcon.contract.runs import (
     Launch,
     PermissionResponse,
-    RowProduced,
     RunEnded,
     RunFailure,
     SessionStarted,
@@ -38,6 +37,7 @@ from garcon.runtime.agents.conversation import (
     Refused,
     SteerSettled,
     Version,
+    row,
 )
 from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp
@@ -93,7 +93,7 @@ class ClaudeConversation:
         if self._session_id and self._session_id != launch.agent_session_id:
             outputs.append(Emit(SessionStarted(agent_session_id=self._session_id)))
         if self._alone:
-            outputs.append(_row(claude_rows.said_alone(self._alone, stamp.now)))
+            outputs.append(row(claude_rows.said_alone(self._alone, stamp.now)))
             self._alone = ""
         self._changing = Changing()
         if self._settings is None:
@@ -256,7 +256,7 @@ class ClaudeConversation:
             case "compact_boundary":
                 self._compacted = as_object(message.get("compact_metadata"))
             case "api_retry":
-                return [_row(claude_rows.retrying(message, stamp.now))]
+                return [row(claude_rows.retrying(message, stamp.now))]
             case "session_state_changed" if message.get("state") == "idle":
                 if self._ends.came_to_rest(may_go_on=self._steers.may_still_come):
                     return self._close(stamp)
@@ -298,9 +298,7 @@ class ClaudeConversation:
         if isinstance(content, str):
             about, self._compacted = self._compacted, None
             # After a compaction: the summary that the agent goes on with.
-            return (
-                [] if about is None else [_row(claude_rows.compaction(about, content, stamp.now))]
-            )
+            return [] if about is None else [row(claude_rows.compaction(about, content, stamp.now))]
         return self._rows(claude_rows.results(content, stamp.now), None)
 
     def _note_entry(self, message: Message) -> None:
@@ -308,12 +306,12 @@ class ClaudeConversation:
 
     def _rows(self, rows: Iterable[ProviderRow], anchor: str | None) -> list[Output]:
         outputs: list[Output] = []
-        for row in rows:
-            if isinstance(row, ToolUse):
-                self._open_tools[row.tool_id] = None
-            elif isinstance(row, ToolResult):
-                self._open_tools.pop(row.tool_id, None)
-            outputs.append(_row(row, anchor if isinstance(row, AssistantMessage) else None))
+        for one in rows:
+            if isinstance(one, ToolUse):
+                self._open_tools[one.tool_id] = None
+            elif isinstance(one, ToolResult):
+                self._open_tools.pop(one.tool_id, None)
+            outputs.append(row(one, anchor if isinstance(one, AssistantMessage) else None))
         return outputs
 
     # -- the end of a turn
@@ -345,7 +343,7 @@ class ClaudeConversation:
         stamp: Stamp,
     ) -> list[Output]:
         outputs: list[Output] = [
-            _row(
+            row(
                 ToolResult(
                     timestamp=stamp.now,
                     tool_id=tool_id,
@@ -378,7 +376,3 @@ class ClaudeConversation:
 
 def _take_back(line_id: str) -> Message:
     return {"subtype": "cancel_async_message", "message_uuid": line_id}
-
-
-def _row(message: Any, anchor: str | None = None) -> Emit:
-    return Emit(RowProduced(message=message, anchor=anchor))

@@ -25,7 +25,7 @@ from garcon.runtime.agents.codex_known import MEANINGLESS
 from garcon.runtime.agents.codex_opening import PURPOSES, Opening
 from garcon.runtime.agents.codex_settings import text_input, turn_parameters
 from garcon.runtime.agents.codex_steering import STEER, outcome
-from garcon.runtime.agents.codex_turn import HANDLED, CodexTurn, Memory, notice
+from garcon.runtime.agents.codex_turn import HANDLED, CodexTurn, Memory
 from garcon.runtime.agents.codex_wire import (
     METHOD_NOT_FOUND,
     Calls,
@@ -35,7 +35,7 @@ from garcon.runtime.agents.codex_wire import (
     name_of,
     refusal,
 )
-from garcon.runtime.agents.conversation import Emit, Output, SteerSettled, Unknown
+from garcon.runtime.agents.conversation import Emit, Output, SteerSettled, Unknown, notice
 from garcon.runtime.agents.endpoints import model_of
 from garcon.runtime.agents.history import preface
 from garcon.runtime.agents.stamps import Stamp

@@ -15,7 +15,6 @@ from garcon.contract.messages import (
     TodoWriteToolUse,
     ToolResult,
     ToolUse,
-    TranscriptNotice,
 )
 from garcon.contract.runs import (
     Launch,
@@ -23,7 +22,6 @@ from garcon.contract.runs import (
     PermissionRequested,
     PermissionResponse,
     PermissionWithdrawn,
-    RowProduced,
     RunEnded,
 )
 from garcon.runtime.agents import codex_items
@@ -32,7 +30,7 @@ from garcon.runtime.agents.codex_known import MEMBERS
 from garcon.runtime.agents.codex_requests import Asked
 from garcon.runtime.agents.codex_usage import Spent
 from garcon.runtime.agents.codex_wire import an_object, answer, objects_of, text_of
-from garcon.runtime.agents.conversation import Emit, Output, Unknown
+from garcon.runtime.agents.conversation import Emit, Output, Unknown, notice, row
 from garcon.runtime.agents.stamps import Stamp
 from garcon.runtime.agents.unknown import new_fields
 
@@ -309,13 +307,3 @@ def _unknown(item: dict[str, Any]) -> list[Output]:
     if kind not in MEMBERS:
         return [Unknown(f"item.{kind}", item)]
     return new_fields(f"item.{kind}", item, MEMBERS[kind])
-
-
-def row(message: Any) -> Emit:
-    """Return a row of the transcript."""
-    return Emit(RowProduced(message=message))
-
-
-def notice(text: str, stamp: Stamp) -> Emit:
-    """Return a row that tells people something."""
-    return row(TranscriptNotice(timestamp=stamp.now, content=text))

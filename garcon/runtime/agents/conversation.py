@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from attrs import Factory, field, frozen
 
-from garcon.contract.runs import Launch, PermissionResponse, RunEvent
+from garcon.contract.messages import ProviderRow, TranscriptNotice
+from garcon.contract.runs import Launch, PermissionResponse, RowProduced, RunEvent
 from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.stamps import Stamp
@@ -66,6 +67,16 @@ class Unknown:
 
     kind: str
     message: Any
+
+
+def row(message: ProviderRow, anchor: str | None = None) -> Emit:
+    """Return a row of the transcript; `anchor` names the point behind it."""
+    return Emit(RowProduced(message=message, anchor=anchor))
+
+
+def notice(text: str, stamp: Stamp) -> Emit:
+    """Return a row that tells people something."""
+    return row(TranscriptNotice(timestamp=stamp.now, content=text))
 
 
 Output = Send | Emit | Ready | Refused | SteerSettled | Version | Unknown

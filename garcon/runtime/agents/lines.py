@@ -12,6 +12,12 @@ from attrs import define, field
 from msgspec import DecodeError
 from msgspec import json as fast_json
 
+DEPTH = 200
+"""Levels of a value.  What writes one down again has a bound as well, which moves with what called
+it: far below it nothing is lost on the way.
+"""
+TOO_DEEP = "[nested too deeply]"
+
 
 class LineTooLong(Exception):
     """A line is longer than any may be."""
@@ -72,7 +78,27 @@ def decode(line: bytes) -> dict[str, Any] | None:
             value = storable(json.loads(line.decode("utf-8", "replace")))
         except (ValueError, RecursionError):
             return None
+    if line.count(b"{") + line.count(b"[") > DEPTH:
+        flatten(value)
     return value if isinstance(value, dict) else None
+
+
+def flatten(value: Any) -> None:
+    """Put a word in the place of all that stands deeper in a value than `DEPTH`."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(DEPTH - 1):
+        level = [member for holder in level for member in _members(holder)]
+        if not level:
+            return
+    for holder in level:
+        for key, member in list(holder.items() if isinstance(holder, dict) else enumerate(holder)):
+            if isinstance(member, dict | list):
+                holder[key] = TOO_DEEP
+
+
+def _members(holder: Any) -> list[Any]:
+    found = holder.values() if isinstance(holder, dict) else holder
+    return [one for one in found if isinstance(one, dict | list)]
 
 
 def encode(message: dict[str, Any]) -> bytes:

@@ -15,7 +15,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from garcon.contract.limits import KIB
-from garcon.runtime.agents.lines import storable
+from garcon.runtime.agents.lines import flatten, storable
 
 WINDOW = 256 * KIB
 _DECODER: Any = json.JSONDecoder()
@@ -38,6 +38,7 @@ def decode_in_steps(line: Sequence[bytes], window: int = WINDOW) -> dict[str, An
         value = steps.whole()
     except (ValueError, RecursionError):
         return None
+    flatten(value)
     return value if isinstance(value, dict) else None
 
 

@@ -11,11 +11,9 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from garcon.contract.messages import TranscriptNotice
 from garcon.contract.runs import (
     Launch,
     PermissionResponse,
-    RowProduced,
     RunEnded,
     RunFailure,
     SessionStarted,
@@ -31,6 +29,8 @@ from garcon.runtime.agents.conversation import (
     SteerSettled,
     Unknown,
     Version,
+    notice,
+    row,
 )
 from garcon.runtime.agents.pi_dialogs import Dialogs
 from garcon.runtime.agents.pi_known import EVENTS
@@ -173,12 +173,12 @@ class PiConversation:
             case "tool_execution_end":
                 return turn.work.tool_ended(message, stamp)
             case "auto_retry_start" | "summarization_retry_scheduled":
-                return [_row(pi_rows.retrying(message, stamp.now))]
+                return [row(pi_rows.retrying(message, stamp.now))]
             case "compaction_end":
                 return self._compacted(turn, message, stamp)
             case "extension_error":
                 text = f"An extension of Pi failed: {text_of(message.get('error'))}"
-                return [_row(TranscriptNotice(timestamp=stamp.now, content=text))]
+                return [notice(text, stamp)]
             case "agent_settled" if turn.runs or turn.sent:
                 turn.runs = turn.settled = True
                 turn.aborted = message.get("aborted") is True
@@ -200,11 +200,11 @@ class PiConversation:
     def _compacted(self, turn: Turn, message: Message, stamp: Stamp) -> list[Output]:
         if isinstance(message.get("result"), dict):
             self._spent.take(an_object(message["result"].get("usage")))
-            return [_row(pi_rows.compaction(message, stamp.now))]
+            return [row(pi_rows.compaction(message, stamp.now))]
         if turn.launch.is_compaction or turn.stopping:
             return []  # its response says the same
         text = text_of(message.get("errorMessage")) or "The compaction was stopped."
-        return [_row(TranscriptNotice(timestamp=stamp.now, content=text))]
+        return [notice(text, stamp)]
 
     def _asked(self, message: Message, stamp: Stamp) -> list[Output]:
         request_id, method, turn = message.get("id"), message.get("method"), self._turn
@@ -335,7 +335,3 @@ class PiConversation:
     def _fresh(self) -> str:
         self._commands += 1
         return f"garcon-{self._commands}"
-
-
-def _row(message: Any) -> Output:
-    return Emit(RowProduced(message=message))

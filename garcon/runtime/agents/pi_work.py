@@ -11,9 +11,8 @@ import re
 from attrs import define, field
 
 from garcon.contract.messages import AssistantMessage, ProviderRow, ToolResult, ToolUse
-from garcon.contract.runs import RowProduced
 from garcon.runtime.agents import pi_rows
-from garcon.runtime.agents.conversation import Emit, Output, Unknown
+from garcon.runtime.agents.conversation import Output, Unknown, row
 from garcon.runtime.agents.pi_known import BLOCKS, ROLES, STOPS
 from garcon.runtime.agents.pi_usage import Spent
 from garcon.runtime.agents.pi_wire import Message, an_object, objects, text_of, texts
@@ -52,7 +51,7 @@ class Work:
             case "toolResult":
                 self._spent.take(an_object(message.get("usage")))
             case "custom":
-                outputs += [_row(row) for row in pi_rows.added(message, stamp.now)]
+                outputs += [row(one) for one in pi_rows.added(message, stamp.now)]
         return outputs
 
     def _answer(self, message: Message, stamp: Stamp) -> list[Output]:
@@ -70,7 +69,7 @@ class Work:
         held, self._held = self._held, []
         said = [at for at, row in enumerate(held) if isinstance(row, AssistantMessage)]
         last = said[-1] if said else None
-        return [_row(row, anchor if at == last else None) for at, row in enumerate(held)]
+        return [row(one, anchor if at == last else None) for at, one in enumerate(held)]
 
     def tool_ended(self, event: Message, stamp: Stamp) -> list[Output]:
         """Take what came of a call."""
@@ -103,12 +102,6 @@ def _unknown_in(answer: Message) -> list[Output]:
     return outputs
 
 
-def _row(row: ProviderRow, anchor: str | None = None) -> Output:
-    return Emit(RowProduced(message=row, anchor=anchor))
-
-
 def _result(tool_id: str, text: str, is_error: bool, stamp: Stamp) -> Output:
     content = {"text": text}
-    return _row(
-        ToolResult(timestamp=stamp.now, tool_id=tool_id, content=content, is_error=is_error)
-    )
+    return row(ToolResult(timestamp=stamp.now, tool_id=tool_id, content=content, is_error=is_error))

@@ -123,6 +123,23 @@ class Turns(CodexCase):
         self.assertEqual((self.project / "new.txt").read_text(), "hello\n")
         self.assertEqual(sink.of(PermissionRequested), [])
 
+    async def test_a_patch_outside_of_the_project(self) -> None:
+        """Is asked about, with the change, and made when it is allowed; or not."""
+        outside = Path(tempfile.mkdtemp(dir="/var/tmp"))
+        self.addCleanup(shutil.rmtree, outside)
+        for allow in (True, False):
+            path = outside / f"made-{allow}"
+            patch = f"*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch"
+            self.script.push(said(FreeCall("apply_patch", patch)), "So be it.")
+            run_id, sink = await self.go("patch it")
+            tool = (await sink.asked()).requested_tool
+            assert isinstance(tool, ApplyPatchToolUse)
+            self.assertEqual((tool.file_path, "hello" in str(tool.patch)), (str(path), True))
+            self.assertFalse(path.exists())
+            await self.codex.respond(a_response(run_id, await sink.asked(), allow=allow))
+            await sink.ended()
+            self.assertEqual((path.exists(), sink.texts), (allow, ["So be it."]))
+
     async def test_two_chats_at_once(self) -> None:
         """Each has a process of its own."""
         self.script.push(said(Hold("go"), "one"), said(Hold("go"), "two"))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.runtime.agents.lines import Lines, LineTooLong, decode, encode
+from garcon.runtime.agents.lines import (
+    DEPTH,
+    TOO_DEEP,
+    Lines,
+    LineTooLong,
+    decode,
+    encode,
+)
+from garcon.runtime.agents.long_lines import decode_in_steps
 from garcon.test.properties import given
 
 
@@ -65,6 +73,23 @@ class Decoding(SynchronousTestCase):
         self.assertEqual(decode(b'{"a": ["x\\ud800"]}'), {"a": ["x\ufffd"]})
         self.assertEqual(decode(b'{"\xff": 1}'), {"\ufffd": 1})
         self.assertEqual(decode(b'{"a": "\\ud83e\\uddc0"}'), {"a": "\U0001f9c0"})
+
+    def test_what_is_nested_too_deeply(self) -> None:
+        """A word stands for it: nothing that is done with a message later fails for its depth, and
+        all else of it is there, a short line or a long one.
+        """
+        for depth in (1, DEPTH - 1, DEPTH, DEPTH + 1, 900):
+            inner = b'{"b": 1, "c": ' * (depth - 1) + b"[2]" + b"}" * (depth - 1)
+            line = b'{"a": 3, "d": ' + inner + b', "e": [' + b"{}," * DEPTH + b"0]}"
+            for value in (decode(line), decode_in_steps(line)):
+                assert value is not None
+                self.assertEqual((value["a"], len(value["e"])), (3, DEPTH + 1))
+                levels, at = 1, value["d"]
+                while isinstance(at, dict):
+                    levels, at = levels + 1, at["c"]
+                self.assertEqual(
+                    (levels, at), (min(depth, DEPTH), [2] if depth < DEPTH else TOO_DEEP)
+                )
 
     def test_one_message_is_one_line(self) -> None:
         """Line ends in texts are escaped."""
