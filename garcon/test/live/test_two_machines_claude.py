@@ -2,53 +2,32 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from pathlib import Path
 
-from garcon.test.live.fleets import FleetTestCase, claude_code
-from garcon.testing.claude_code import scripted_environment
+from garcon.test.live.agent_fleets import AgentFleetCase
+from garcon.testing.claude_code import CLAUDE_CODE, scripted_environment
 from garcon.testing.fleet import Service
 
-SCRIPT = {
-    "turns": [
-        ["I will leave a file.", {"tool": "Bash", "args": {"command": "touch was-here"}}],
-        "The file is there.",
-        "I remember.",
-    ],
-    "fallback": "ok",
-}
+TURNS = [
+    ["I will leave a file.", {"tool": "Bash", "args": {"command": "touch was-here"}}],
+    "The file is there.",
+    "I remember.",
+]
 
 
-class ClaudeTests(FleetTestCase):
+class ClaudeTests(AgentFleetCase):
     """A tool call, a permission asked and answered, and a second turn in the same session."""
 
-    def setUp(self) -> None:
-        claude = claude_code()
-        super().setUp()
-        script = self.fleet.root / "model.json"
-        script.write_text(json.dumps(SCRIPT))
-        server = self.fleet.model_server(script)
-        self.environment = {
-            **scripted_environment(self.fleet.root / "claude", server.port),
-            "CLAUDE_BINARY": claude,
-        }
+    agent, agent_id, model = CLAUDE_CODE, "claude", "sonnet"
 
-    def run_turns(self, service: Service, *executor: str) -> None:
+    def variables(self, program: str, home: Path, port: int) -> Mapping[str, str]:
+        return {**scripted_environment(home, port), "CLAUDE_BINARY": program}
+
+    def run_turns(self, service: Service) -> None:
         """Start, answer the question, wait, and resume, all beside one service."""
-        project = self.fleet.project("claude")
-        done = self.fleet.garcon(
-            service,
-            *("start-async", "--agent", "claude", "--model", "sonnet", *executor),
-            *("--permissions", "default", "--cwd", str(project), "Leave a file."),
-        )
-        chat, turn = done.handle()
-        self.assertEqual(
-            self.request(service, chat)["message"]["requestedTool"]["type"], "bash-tool-use"
-        )
-        self.assertFalse((project / "was-here").exists())
-        self.decide(service, chat, "allow")
-        done = self.fleet.garcon(service, "wait", chat, "--turn", turn)
-        self.assertIn("The file is there.", done.out)
-        self.assertTrue((project / "was-here").exists())
+        self.control("turns", TURNS)
+        chat = self.leave_a_file(service, "The file is there.")
         done = self.fleet.garcon(service, "resume", chat, "Do you remember?")
         self.assertIn("I remember.", done.out)
         self.assertEqual(
@@ -61,12 +40,4 @@ class ClaudeTests(FleetTestCase):
 
     def test_on_a_worker(self) -> None:
         """On a worker, from its own shell, through the gateway."""
-        controller = self.fleet.controller()
-        executor_id = self.fleet.executor(
-            controller,
-            *("--label", "workshop", "--direction", "executor-connects", "--no-tls", "true"),
-        )
-        url = self.fleet.garcon(controller, "executor", "connection", executor_id).out.strip()
-        worker = self.fleet.worker("--no-tls", url=url, environment=self.environment)
-        self.fleet.await_executor(controller, executor_id)
-        self.run_turns(worker)
+        self.run_turns(self.a_worker())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
+from garcon.test.live.agent_fleets import AgentFleetCase
 from garcon.test.live.codex_cases import running
-from garcon.test.live.fleets import FleetTestCase, program_of
 from garcon.testing.codex_cli import CODEX, MODEL, scripted_environment
 from garcon.testing.fleet import Service, eventually
 
@@ -37,55 +37,18 @@ TURNS: list[Any] = [
 ]
 
 
-class CodexTests(FleetTestCase):
+class CodexTests(AgentFleetCase):
     """Turns with calls and a permission, and `garcon` as Codex's own commands may use it."""
 
-    def setUp(self) -> None:
-        program = program_of(CODEX)
-        super().setUp()
-        self.models = self.fleet.model_server(self.script())
-        self.environment = {
-            **scripted_environment(self.fleet.root / "codex", self.models.port),
-            "GARCON_CODEX_CLI": program,
-            "PATH": f"{self.commands()}:{os.environ['PATH']}",
-        }
+    agent, agent_id, model = CODEX, "codex", MODEL
 
-    def script(self) -> Path:
-        """Write what the model says."""
-        path = self.fleet.root / "model.json"
-        path.write_text(json.dumps({"fallback": "ok"}))
-        return path
-
-    def a_worker(self) -> tuple[Service, Service]:
-        """Start a controller without Codex, and a worker with it."""
-        controller = self.fleet.controller()
-        executor_id = self.fleet.executor(
-            controller,
-            *("--label", "workshop", "--direction", "executor-connects", "--no-tls", "true"),
-        )
-        url = self.fleet.garcon(controller, "executor", "connection", executor_id).out.strip()
-        worker = self.fleet.worker("--no-tls", url=url, environment=self.environment)
-        self.fleet.await_executor(controller, executor_id)
-        return controller, worker
+    def variables(self, program: str, home: Path, port: int) -> Mapping[str, str]:
+        return {**scripted_environment(home, port), "GARCON_CODEX_CLI": program}
 
     def run_turns(self, service: Service) -> None:
         """Start, answer questions, wait, and resume, all beside one service."""
         self.control("turns", TURNS)
-        project = self.fleet.project("codex")
-        done = self.fleet.garcon(
-            service,
-            *("start-async", "--agent", "codex", "--model", MODEL),
-            *("--permissions", "default", "--cwd", str(project), "Leave a file."),
-        )
-        chat, turn = done.handle()
-        self.assertEqual(
-            self.request(service, chat)["message"]["requestedTool"]["command"], "touch was-here"
-        )
-        self.assertFalse((project / "was-here").exists())
-        self.decide(service, chat, "allow")
-        done = self.fleet.garcon(service, "wait", chat, "--turn", turn)
-        self.assertIn("The file is there.", done.out)
-        self.assertTrue((project / "was-here").exists())
+        chat = self.leave_a_file(service, "The file is there.")
         self.in_the_sandbox(service, chat)
         self.outside_of_it(service, chat)
         done = self.fleet.garcon(service, "resume", chat, "Do you remember?")
@@ -104,11 +67,7 @@ class CodexTests(FleetTestCase):
 
     def outside_of_it(self, service: Service, chat: str) -> None:
         """One that may leave the sandbox finds the endpoint of its own machine."""
-        done = self.fleet.garcon(service, "resume-async", chat, "Ask again, outside.")
-        turn = done.out.partition("turn id: ")[2].strip()
-        self.request(service, chat)
-        self.decide(service, chat, "allow")
-        self.fleet.garcon(service, "wait", chat, "--turn", turn)
+        self.allow(service, chat, self.go_on(service, chat, "Ask again, outside."))
         result = self.results(service, chat)[-1]
         self.assertIn("codex", result)
         self.assertIn("exit 0", result)
@@ -122,18 +81,6 @@ class CodexTests(FleetTestCase):
         self.assertIn("touch was-here", asked)
         self.assertNotIn("Below is the conversation of this chat so far", asked)
 
-    def bodies(self) -> list[dict[str, Any]]:
-        """What the model was asked."""
-        found: list[dict[str, Any]] = self.control("bodies")
-        return found
-
-    def control(self, path: str, body: Any = None) -> Any:
-        """Ask the model server's own routes."""
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.models.url}/_script/{path}", data)
-        with urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
     def results(self, service: Service, chat: str) -> list[str]:
         """What the chat's calls gave."""
         rows = self.rows(service, chat)
@@ -145,20 +92,14 @@ class CodexTests(FleetTestCase):
 
     def test_on_a_worker(self) -> None:
         """On a worker, from its own shell, through the gateway."""
-        _, worker = self.a_worker()
-        self.run_turns(worker)
+        self.run_turns(self.a_worker())
 
     def test_input_and_a_stop_over_the_link(self) -> None:
         """Input joins a turn that runs on the worker, and a stop ends what it runs there."""
         command = f"sleep 303.{os.getpid()}"
         self.control("turns", [[{"text": "part "}, {"hold": "never"}], [shell(command)]])
-        _, worker = self.a_worker()
-        project = self.fleet.project("codex")
-        chat, turn = self.fleet.garcon(
-            worker,
-            *("start-async", "--agent", "codex", "--model", MODEL),
-            *("--permissions", "default", "--cwd", str(project), "Talk."),
-        ).handle()
+        worker = self.a_worker()
+        chat, turn = self.begin(worker, "Talk.")
         eventually("the model's request", lambda: len(self.bodies()) == 1)
         done = self.fleet.garcon(worker, "resume-async", chat, "--allow-steer", "Run it.")
         self.assertIn("delivery: steer", done.out)
