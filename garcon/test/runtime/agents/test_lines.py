@@ -81,7 +81,7 @@ class Decoding(SynchronousTestCase):
         for depth in (1, DEPTH - 1, DEPTH, DEPTH + 1, 900):
             inner = b'{"b": 1, "c": ' * (depth - 1) + b"[2]" + b"}" * (depth - 1)
             line = b'{"a": 3, "d": ' + inner + b', "e": [' + b"{}," * DEPTH + b"0]}"
-            for value in (decode(line), decode_in_steps(line)):
+            for value in (decode(line), decode_in_steps([line])):
                 assert value is not None
                 self.assertEqual((value["a"], len(value["e"])), (3, DEPTH + 1))
                 levels, at = 1, value["d"]
