@@ -31,14 +31,15 @@ def column(cast: Cast, place: Place, rounds: int) -> tuple[int, list[str]]:
 
     stage = Stage(cast, place)
     try:
-        stage.open()
+        try:
+            stage.open()
+        except (NotInstalled, AssertionError) as error:
+            return 0, [f"{name}: cannot be played: {error}"]
         playing = Rounds(stage, tell)
         wrong = playing.play(rounds)
         for line in (*playing.figures(), *slowness(playing.played)):
             print(f"{name}: {line}", flush=True)
         return len(playing.played), [f"{name}: {text}" for text in wrong]
-    except NotInstalled as error:
-        return 0, [f"{name}: not installed: {error}"]
     finally:
         stage.close()
 

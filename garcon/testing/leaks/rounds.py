@@ -22,6 +22,7 @@ from typing import Literal, get_args
 from attrs import Factory, define, field, frozen
 
 from garcon.runtime.agents.descendants import LOOK_EVERY
+from garcon.runtime.agents.direct_http import CACHED_TIME
 from garcon.testing.conformance.casts import Cast, Hold, Plan, Run
 from garcon.testing.conformance.stage import Stage
 from garcon.testing.fleet import Service, eventually, expect
@@ -119,8 +120,8 @@ class Rounds:
             wrong: list[str] = []
             try:
                 self._round(kind, waits=number // len(kinds) % 2 == 1)
-            except AssertionError as error:
-                wrong.append(str(error))
+            except Exception as error:
+                wrong.append(f"{type(error).__name__}: {error}")
             finally:
                 wrong += self._swept()
             self.played.append(Played(kind, wrong, self._parts))
@@ -256,10 +257,15 @@ class Rounds:
 
     def _settled(self, service: Service) -> list[str]:
         """Give what has just ended a moment to be collected."""
-        before = self._before[service.name]
+        before, seconds = self._before[service.name], SETTLED
+        if self.stage.cast.endpoint is not None:
+            seconds += CACHED_TIME  # each chat may keep its connection to the model as long
         try:
             eventually(
-                "as it was", lambda: not self._footing(service).exceeds(before), seconds=SETTLED
+                "as it was",
+                lambda: not self._footing(service).exceeds(before),
+                seconds=seconds,
+                every=0.5,
             )
         except AssertionError:
             return self._footing(service).exceeds(before)
