@@ -144,7 +144,9 @@ def _plain(command: str) -> dict[str, Any]:
 
 
 def _renamed(home: Path) -> None:
-    """It names a session's file by the minute, and would begin the file anew within it."""
+    """It names a session's file by the minute, and would begin the file anew within it: so nothing
+    has to be waited for.
+    """
     for file in (home / ".gemini/tmp").glob("*/chats/session-*"):
         day, _, rest = file.name.partition("T")
         file.rename(file.with_name(f"{day}T00-00-{rest.split('-', 2)[2]}"))
