@@ -84,7 +84,8 @@ class _Cut:
         fits, left = 0, size - len('""')
         step = 1 << max(min(size, len(self._text)), 1).bit_length()
         while step and left > 0:
-            if fits + step <= len(self._text):
+            # A character takes a byte at least.
+            if step <= left and fits + step <= len(self._text):
                 more = _size(self._text[fits : fits + step]) - len('""')
                 if more <= left:
                     fits, left = fits + step, left - more
