@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry, Generation
-from garcon.contract.runs import Launch, NativeSession
+from garcon.contract.runs import Launch, NativeSession, SessionPoint
 from garcon.deferreds import returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime.agents import codex_history, codex_options
@@ -31,6 +31,7 @@ from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentAuth,
+    IAgentDrift,
     IAgentHistory,
     IAgentSession,
     ICredentials,
@@ -41,7 +42,7 @@ SERVER = "app-server"
 UNKNOWN = AgentAuth(authenticated=False, label="Codex does not say", source="agent")
 
 
-@implementer(IAgent, IAgentAuth, IAgentHistory)
+@implementer(IAgent, IAgentAuth, IAgentDrift, IAgentHistory)
 class CodexAgent:
     """Found by ``GARCON_CODEX_CLI``, else as ``codex`` on the path; absent from the catalog where
     there is none.
@@ -61,6 +62,7 @@ class CodexAgent:
         self._credentials = credentials
         children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
         self._models = ModelList(reactor, children)
+        self._looking = DeferredLock()
 
     def _program(self) -> str | None:
         found = shutil.which(self._named, path=self._path)
@@ -119,6 +121,28 @@ class CodexAgent:
             await codex_history.hand_over(client, session.agent_session_id, take)
         except CodexFailed as failure:
             raise codex_history.unreadable(failure.text) from None
+        finally:
+            await client.close()
+
+    def has_moved_on(self, point: SessionPoint, environment: Mapping[str, str]) -> Deferred[bool]:
+        """Ask Codex for a thread's last turn: one question at a time, as each takes a process."""
+
+        def ask() -> Deferred[bool]:
+            return Deferred.fromCoroutine(self._has_moved_on(point, environment))
+
+        asked: Deferred[bool] = self._looking.run(ask)
+        return asked
+
+    async def _has_moved_on(self, point: SessionPoint, environment: Mapping[str, str]) -> bool:
+        program = self._program()
+        if program is None:
+            return False
+        client = CodexClient(self._reactor)
+        try:
+            await client.open([program, SERVER], environment, "/")
+            return await codex_history.has_moved_on(client, point)
+        except CodexFailed:
+            return False
         finally:
             await client.close()
 

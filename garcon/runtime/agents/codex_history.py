@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from garcon.contract.limits import MIB, RUN_EVENT
 from garcon.contract.messages import Compaction, Image, UserMessage
-from garcon.contract.runs import NativeRow, RowProduced
+from garcon.contract.runs import NativeRow, RowProduced, SessionPoint
 from garcon.errors import GarconError
 from garcon.runtime.agents import codex_items
 from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
@@ -42,6 +42,15 @@ async def hand_over(client: CodexClient, thread_id: str, take: TakeRows) -> None
         cursor = page.get("nextCursor")
         if not cursor:
             return
+
+
+async def has_moved_on(client: CodexClient, point: SessionPoint) -> bool:
+    """Whether a thread's last turn is another one than the point is behind: it was gone on with, or
+    reverted.  Raises `CodexFailed`.
+    """
+    asked = {"threadId": point.session.agent_session_id, "limit": 1}
+    turns = objects_of((await client.call("thread/turns/list", asked)).get("data"))
+    return bool(turns) and text_of(turns[0].get("id")) != point.anchor
 
 
 def unreadable(why: str) -> GarconError:

@@ -23,6 +23,7 @@ from garcon.contract.runs import (
     NativeSession,
     PermissionWithdrawn,
     RunEnded,
+    SessionPoint,
     SessionStarted,
 )
 from garcon.runtime.agents.codex_client import CodexClient
@@ -137,6 +138,8 @@ class Sessions(CodexCase):
         await client.call("thread/revert", {"threadId": session, "beforeTurnId": reverted})
         await client.close()
         self.codex = self.a_runtime()
+        assert reverted is not None
+        await self.must_have_moved_on(session, reverted, True)
         rows = [getattr(row, "content", None) for row in await self.remembered(session)]
         self.assertEqual(rows, ["turn 1", "one"])
         await self.whole("turn 3", agent_session_id=session)
@@ -148,6 +151,27 @@ class Sessions(CodexCase):
         fork = await self.whole("turn 4", **other)
         self.assertFalse(fork.of(SessionStarted)[0].is_fork)
         self.assertIn("turn 2", str(self.asked["input"]))
+
+    async def test_gone_on_with_elsewhere(self) -> None:
+        """Noticed, and so is a revert; turns of the chat itself, of whatever end, are not."""
+        self.script.side = said("In short: one.")
+        self.script.push("one", said(Text("half "), Hold("never")))
+        session = (await self.whole("turn 1")).session_id
+        run_id, stopped = await self.go("turn 2", agent_session_id=session)
+        await self.eventually(lambda: len(self.script.asked) == 2, "the model's request")
+        await self.codex.abort(run_id)
+        first = await stopped.ended()
+        await self.must_have_moved_on(session, first.anchor, False)
+        compacted = await self.whole("", agent_session_id=session, is_compaction=True)
+        await self.must_have_moved_on(session, compacted.of(RunEnded)[0].anchor, False)
+        await self.must_have_moved_on(session, first.anchor, True)
+        await self.must_have_moved_on("01a22ff3-0000-7000-8000-000000000000", first.anchor, False)
+
+    async def must_have_moved_on(self, session_id: str, anchor: str | None, wanted: bool) -> None:
+        """Ask, and judge the answer."""
+        assert anchor is not None
+        session = NativeSession("codex", session_id, str(self.project))
+        self.assertIs(await self.codex.has_moved_on(SessionPoint(session, anchor)), wanted)
 
     async def test_a_command_that_ends_between_turns(self) -> None:
         """What it printed is told with the next turn."""
