@@ -141,9 +141,13 @@ class Starts:
             await self._roll_back(chat, turn, record, _stopping())
             raise
         except Exception as cause:
-            failure = self._launch_error(turn, cause)
-            await self._roll_back(chat, turn, record, failure)
-            raise failure from None
+            if isinstance(cause, TurnStopped) and not state.is_shutting_down:
+                # Whoever stopped it has the chat all the same, with what was asked.
+                await turn.settled()
+            else:
+                failure = self._launch_error(turn, cause)
+                await self._roll_back(chat, turn, record, failure)
+                raise failure from None
         state.publish(ListRefreshRequested(chat_id=chat.id, reason="chat-added"))
         for follower in state.started:
             follower(chat.record)

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 from uuid import uuid4
 
 from attrs import define
+from twisted.internet.defer import Deferred
 
 from garcon.contract.chats import StopAccepted, StopChat
 from garcon.contract.events import SessionStopped
@@ -15,11 +17,13 @@ from garcon.controller.chats import fields
 from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.ledger import Record, fingerprint
 from garcon.controller.chats.state import State, answer_to
+from garcon.controller.chats.turns import Stopped
 from garcon.controller.handlers import Call
 
 STOP, INTERRUPT = "agent-stop", "agent-interrupt-and-send"
 
 Intent = Literal["stop", "interrupt-and-send"]
+Outcome = Literal["interrupt-requested", "already-idle", "failed"]
 
 
 @define(eq=False)
@@ -43,6 +47,7 @@ class Stops:
         request_id = fields.client_id(body.client_request_id, "clientRequestId")
         chat_id = fields.chat_id(body.chat_id)
         mark = fingerprint({"chatId": chat_id, "agentId": body.agent_id})
+        ahead = self._ahead(chat_id, intent)
 
         async def served() -> StopAccepted:
             state = self._state
@@ -51,7 +56,7 @@ class Stops:
             if record is not None:
                 return self._answer(chat, record, "duplicate")
             record = state.ledger.accept(command, chat_id, request_id, mark, state.now())
-            outcome = await self._stop(chat, intent)
+            outcome = await self._stop(chat, intent, ahead)
             state.ledger.settle(record, "finished", outcome)
             answer = self._answer(chat, record, "accepted")
             state.drain(chat)
@@ -59,14 +64,33 @@ class Stops:
 
         return await self._state.lanes.run(chat_id, served)
 
-    async def _stop(self, chat: Chat, intent: Intent) -> str:
+    def _ahead(self, chat_id: str, intent: Intent) -> Deferred[Stopped] | None:
+        """Interrupt a turn whose launch holds up the commands of its chat, as a chat's first one
+        does: it would have begun when the stop's turn came.
+        """
+        state = self._state
+        chat = state.registry.find(chat_id)
+        turn = None if chat is None else chat.turn
+        if chat is None or turn is None or turn.takes_no_more:
+            return None
+        if not turn.is_launching or not state.lanes.is_busy(chat_id):
+            return None
+        state.lanes.must_have_room(chat_id)
+        return Deferred.fromCoroutine(turn.interrupt(self._teller(chat, intent)))
+
+    def _teller(self, chat: Chat, intent: Intent) -> Callable[[Outcome], None]:
+        def tell(outcome: Outcome) -> None:
+            self._state.publish(SessionStopped(chat_id=chat.id, outcome=outcome, intent=intent))
+
+        return tell
+
+    async def _stop(self, chat: Chat, intent: Intent, ahead: Deferred[Stopped] | None) -> str:
         state = self._state
         if intent == "stop":
             state.set_queue(chat, chat.queue.paused(str(uuid4()), state.now()))
-
-        def tell(outcome: Literal["interrupt-requested", "already-idle", "failed"]) -> None:
-            state.publish(SessionStopped(chat_id=chat.id, outcome=outcome, intent=intent))
-
+        if ahead is not None:
+            return await ahead
+        tell = self._teller(chat, intent)
         turn = chat.turn
         if turn is not None and not turn.has_ended:
             return await turn.interrupt(tell)

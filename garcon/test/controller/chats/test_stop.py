@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations
-from garcon.contract.events import ProcessingUpdated
+from garcon.contract.events import ProcessingUpdated, SessionStopped
 from garcon.controller.chats.commits import PENDING_ROWS
 from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
@@ -175,6 +175,47 @@ class StopTests(ChatsTestCase):
         self.assertTrue(launched.called)
         self.assertEqual(self.receipt(turn).body["state"], "interrupted")
         self.assertIsNone(self.phase())
+
+    def test_a_stop_while_the_first_turn_is_launched(self) -> None:
+        """It does not wait for the launch, which is cancelled; the chat is there with its input,
+        and the start is answered as one that was taken.
+        """
+        self.local.holds_launches = True
+        start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        launched = self.local.last.launched
+        self.told.clear()
+        answer = self.successResultOf(self.stop(chatId=OTHER))
+        self.assertEqual((answer.status, answer.body["outcome"]), (200, "interrupt-requested"))
+        self.assertTrue(launched.called)
+        taken = self.successResultOf(start)
+        self.assertEqual((taken.status, taken.body["chat"]["id"]), (202, OTHER))
+        receipt = self.receipt(taken.body["turnId"], chat_id=OTHER).body
+        self.assertEqual((receipt["state"], receipt["reason"]), ("interrupted", "user-stop"))
+        self.assertEqual(self.kinds(OTHER)[0][2], "hello")
+        self.assertIsNone(self.phase(OTHER))
+        stopped = [one for one in self.told if isinstance(one, SessionStopped)]
+        self.assertEqual([one.outcome for one in stopped], ["interrupt-requested"])
+
+    def test_two_stops_while_the_first_turn_is_launched(self) -> None:
+        """The first one stops it; the same again is a duplicate, another one finds it idle."""
+        self.local.holds_launches = True
+        self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+        self.memory.held = True
+        same = {"chatId": OTHER, "clientRequestId": "same"}
+        stops = [self.stop(**same), self.stop(**same), self.stop(chatId=OTHER)]
+        for d in stops:
+            self.assertNoResult(d)
+        self.assertEqual(self.phase(OTHER), "stopping")
+        self.memory.release()
+        answers = [self.successResultOf(d).body for d in stops]
+        self.assertEqual(
+            [(one["status"], one["outcome"]) for one in answers],
+            [
+                ("accepted", "interrupt-requested"),
+                ("duplicate", "interrupt-requested"),
+                ("accepted", "already-idle"),
+            ],
+        )
 
     def test_the_next_run_is_admitted_at_once(self) -> None:
         """Idle means idle."""
