@@ -14,7 +14,7 @@ import msgspec
 from attrs import define
 from msgspec import UNSET, structs
 
-from garcon.contract.messages import UserMessage
+from garcon.contract.messages import AssistantMessage, UserMessage
 from garcon.contract.runs import NativeRow, RowProduced, RunEnded, RunEvent
 
 T = TypeVar("T")
@@ -32,6 +32,11 @@ def fitting(event: RunEvent, limit: int) -> RunEvent:
     """
     if not isinstance(event, RowProduced | RunEnded):
         return event
+    if isinstance(event, RowProduced):
+        said = event.message
+        # Most of them: no character takes more than six bytes, and nothing else in it is long.
+        if isinstance(said, AssistantMessage) and 6 * len(said.content) < limit // 2:
+            return event
     return _cut(event, cast(type[RunEvent], RunEvent), limit)
 
 

@@ -41,6 +41,8 @@ UNREADABLE = RunFailure(
     "The executor said something of this turn that could not be read; reload the chat from its "
     "native history to see what was done.",
 )
+_decode = msgspec.json.Decoder(RelayedEvent).decode
+"""Made once: to find out what a union consists of takes longer than to decode an event."""
 OUTPUT_LOST = "Some output of this turn was lost on its way from the executor."
 
 
@@ -129,7 +131,7 @@ class RemoteRun:
         if arrival is Arrival.AFTER_GAP:
             self._output_lost()
         try:
-            event: RelayedEvent = msgspec.json.decode(content, type=RelayedEvent)
+            event: RelayedEvent = _decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return self._unreadable(content)
         if isinstance(event, LaunchSettled | RunEnded):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
+from time import time_ns
 from uuid import uuid4
 
 from attrs import define
@@ -25,5 +27,11 @@ class Stamp:
 
 def stamp() -> Stamp:
     """Return the present moment, by the wall clock."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Stamp(now)
+    return Stamp(_shown(time_ns() // 1_000_000))
+
+
+@lru_cache(maxsize=1)  # a crowd of messages comes within one millisecond
+def _shown(milliseconds: int) -> str:
+    seconds, rest = divmod(milliseconds, 1_000)
+    whole = datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    return f"{whole.removesuffix('+00:00')}.{rest:03}Z"
