@@ -11,9 +11,9 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer, IReactorTime
 from twisted.internet.threads import deferToThreadPool
-from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from garcon.contract.limits import UNKNOWN_RAW
 from garcon.runtime.agents.lines import Lines, decode
 from garcon.runtime.agents.long_lines import decode_in_steps
 
@@ -21,29 +21,31 @@ LARGE_LINE = 4 * 1024 * 1024
 """Longer ones are decoded in a thread."""
 LINES_AT_ONCE = 256
 """Taken in one turn of the reactor."""
+PUZZLED = 2 * UNKNOWN_RAW
+"""Bytes that are told of a line which is no message."""
 
 
 class MessageFlow:
     """Owned by the process that the pipe belongs to.
 
-    `take` hears each message, `went_on` that there is none to be delivered now after some had to
-    wait, and `pipe` returns what can be paused, if it is there.  A line has at most `largest`
-    bytes.
+    `take` hears each message, `puzzled` the beginning of a line that is none, `went_on` that there
+    is none to be delivered now after some had to wait, and `pipe` returns what can be paused, if it
+    is there.  A line has at most `largest` bytes.
     """
-
-    _log = Logger()
 
     def __init__(
         self,
         reactor: Any,
         largest: int,
         take: Callable[[dict[str, Any]], None],
+        puzzled: Callable[[str], None],
         went_on: Callable[[], None],
         pipe: Callable[[], IPushProducer | None],
     ) -> None:
         self._reactor = reactor
         self._clock = cast(IReactorTime, reactor)
         self._take = take
+        self._puzzled = puzzled
         self._went_on = went_on
         self._pipe = pipe
         self._lines = Lines(largest, LARGE_LINE)
@@ -98,7 +100,7 @@ class MessageFlow:
             if isinstance(line, list):
                 self._decode_apart(line)
             elif line:
-                self._deliver(decode(line))
+                self._deliver(decode(line), line)
         if self._is_held:
             self._pause()
         elif self._waiting and not self._is_busy:
@@ -107,7 +109,7 @@ class MessageFlow:
 
     def _decode_apart(self, line: list[bytes]) -> None:
         def decoded(message: Any) -> None:
-            self._deliver(None if isinstance(message, Failure) else message)
+            self._deliver(None if isinstance(message, Failure) else message, line[0])
             self._rested()
 
         self._rest()
@@ -116,13 +118,13 @@ class MessageFlow:
         d: Deferred[Any] = deferToThreadPool(self._reactor, pool, decode_in_steps, line)
         d.addBoth(decoded)
 
-    def _deliver(self, message: dict[str, Any] | None) -> None:
+    def _deliver(self, message: dict[str, Any] | None, line: bytes) -> None:
         if self._is_over:
             return
-        if message is None:
-            self._log.debug("an agent wrote a line that is no object")
-        else:
+        if message is not None:
             self._take(message)
+        elif line.strip():
+            self._puzzled(line[:PUZZLED].decode("utf-8", "replace"))
 
     def _rest(self) -> None:
         self._is_busy = True

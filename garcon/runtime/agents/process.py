@@ -97,6 +97,7 @@ class AgentProcess(ProcessProtocol):
         ended: Callable[[Exit], None],
         exceeded: Callable[[RunFailure], None] = lambda _: None,
         limits: SessionLimits | None = None,
+        puzzled: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._reactor = reactor
         self._exceeded = exceeded
@@ -110,6 +111,7 @@ class AgentProcess(ProcessProtocol):
             reactor,
             self._limits.line,
             received,
+            puzzled,
             self._flowed,
             lambda: cast(IPushProducer | None, self.transport),
         )

@@ -48,6 +48,8 @@ from garcon.runtime.interfaces import IAgentSession, ILimitedSession, IRunSink
 from garcon.runtime.session_limits import SessionLimits
 
 INTERRUPT_WAIT = 2.0
+NO_MESSAGE = "line"
+"""The kind of a line of an agent's output that is no JSON object."""
 VERSION = 100
 """Characters of what an agent calls its own release."""
 
@@ -272,8 +274,11 @@ class AgentSession:
         def exceeded(failure: RunFailure) -> None:
             self._fail(member, failure)
 
+        def puzzled(line: str) -> None:
+            self._take(member, [Unknown(NO_MESSAGE, line)])
+
         limits = self._limits
-        member.process = AgentProcess(self._reactor, received, ended, exceeded, limits)
+        member.process = AgentProcess(self._reactor, received, ended, exceeded, limits, puzzled)
         member.process.start(
             invocation.command,
             {**self._environment, **invocation.environment},
