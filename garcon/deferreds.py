@@ -4,12 +4,19 @@ waiters.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from twisted.application.service import Service
-from twisted.internet.defer import CancelledError, Deferred, DeferredList
+from twisted.internet.defer import (
+    CancelledError,
+    Deferred,
+    DeferredList,
+    DeferredSemaphore,
+    FirstError,
+    gatherResults,
+)
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -25,6 +32,28 @@ def returns_deferred(f: Callable[P, Coroutine[Deferred[Any], Any, T]]) -> Callab
         return Deferred.fromCoroutine(f(*args, **kwargs))
 
     return start
+
+
+async def gathered(
+    works: Iterable[Callable[[], Coroutine[Deferred[Any], Any, T]]], most: int
+) -> list[T]:
+    """Do all of it, `most` at a time, and return what comes of each, in order.
+
+    The first failure cancels what has not ended and is raised; so does a cancellation.
+    """
+
+    def begin(work: Callable[[], Coroutine[Deferred[Any], Any, T]]) -> Deferred[T]:
+        return Deferred.fromCoroutine(work())
+
+    turns = DeferredSemaphore(most)
+    begun = [turns.run(begin, work) for work in works]
+    try:
+        return await gatherResults(begun, consumeErrors=True)
+    except FirstError as error:
+        for d in begun:
+            d.cancel()
+        assert error.subFailure.value is not None
+        raise error.subFailure.value from None
 
 
 class Tasks(Service):

@@ -5,6 +5,7 @@ uses.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec import structs
 from twisted.internet.defer import CancelledError
@@ -12,8 +13,12 @@ from twisted.logger import Logger
 
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import AgentEntry, AgentSettings
+from garcon.deferreds import gathered
 from garcon.errors import GarconError
 from garcon.runtime.interfaces import IAgent, IAgentAuth
+
+AT_ONCE = 4
+"""Agents that are asked at the same time: for each a program may have to be started."""
 
 
 class InstalledAgents:
@@ -46,7 +51,8 @@ class InstalledAgents:
         Raises ``UNSUPPORTED_AGENT`` for one that is not offered.
         """
         if agent_id is None:
-            found = [await self._entry(agent) for agent in list(self._agents.values())]
+            asking = [partial(self._entry, agent) for agent in self._agents.values()]
+            found = await gathered(asking, AT_ONCE)
         else:
             found = [await self._entry(self[agent_id], is_strict=True)]
         entries = tuple(entry for entry in found if entry is not None)
@@ -85,14 +91,16 @@ class InstalledAgents:
         """Ask those that are offered, or the one named, for their accounts; one that has none needs
         none.
         """
-        found: dict[str, AgentAuth] = {}
-        for entry in await self.entries(agent_id):
-            agent = self._agents[entry.id]
-            if IAgentAuth.providedBy(agent):
-                found[entry.id] = await IAgentAuth(agent).auth(environment)
-            else:
-                found[entry.id] = AgentAuth(authenticated=True)
-        return found
+        offered = [entry.id for entry in await self.entries(agent_id)]
+
+        async def ask(agent: IAgent) -> AgentAuth:
+            if not IAgentAuth.providedBy(agent):
+                return AgentAuth(authenticated=True)
+            told: AgentAuth = await IAgentAuth(agent).auth(environment)
+            return told
+
+        told = await gathered([partial(ask, self._agents[one]) for one in offered], AT_ONCE)
+        return dict(zip(offered, told, strict=True))
 
     def unsupported(self, agent_id: str) -> GarconError:
         """There is no such agent here, or its program is not."""
