@@ -50,10 +50,10 @@ from garcon.process import (
     under_twistd,
 )
 from garcon.runtime.agents import configured
-from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, ICredentials
 from garcon.runtime.login_path import with_login_path
 from garcon.runtime.session_limits import SessionLimits
+from garcon.runtime.shipped import agents_for
 from garcon.web.certificates import server_identity
 from garcon.web.forwarded import TrustedProxies, parse_network
 from garcon.web.hosts import is_loopback_name

@@ -8,7 +8,6 @@ here only; nothing is written down.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,11 +21,10 @@ from twisted.internet.defer import (
     fail,
     succeed,
 )
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from twisted.web.iweb import IAgentEndpointFactory
 from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
@@ -50,12 +48,6 @@ from garcon.contract.steering import Steer, SteerCapture, Steered
 from garcon.deferreds import Tasks, Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime import mentions, projects
-from garcon.runtime.agents.acp import AcpAgent, AcpManifest, scripted_manifest
-from garcon.runtime.agents.acp_shipped import SHIPPED
-from garcon.runtime.agents.claude import ClaudeAgent
-from garcon.runtime.agents.codex import CodexAgent
-from garcon.runtime.agents.direct import direct_agents
-from garcon.runtime.agents.pi import PiAgent
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.cutting import fitting
 from garcon.runtime.environment import child_environment
@@ -66,7 +58,6 @@ from garcon.runtime.interfaces import (
     IAgentDrift,
     IAgentHistory,
     IAgentSession,
-    ICredentials,
     IExecutorRuntime,
     IFileHost,
     IFiles,
@@ -84,6 +75,7 @@ from garcon.runtime.leftovers import Leftovers
 from garcon.runtime.marks import Marks
 from garcon.runtime.runs import Run
 from garcon.runtime.session_limits import SessionLimits
+from garcon.runtime.sessions import Sessions, Slot
 from garcon.runtime.terminals.pty import pty_opener
 from garcon.runtime.terminals.service import Terminals
 
@@ -96,35 +88,6 @@ STEERS_WAITING = 64
 STOP_WAIT = 3.0
 SERVICES = ("files", "git", "gh", "terminals")
 OFFERED = frozenset({"files", "terminals"})
-
-
-@define(eq=False)
-class _Slot:
-    """One chat's session, and the run that has it now."""
-
-    agent_id: str
-    directory: str
-    session: IAgentSession
-    agent_session_id: str | None = None
-    run: Run | None = None
-    idle_since: float = 0.0
-    timer: IDelayedCall | None = None
-
-    def wake(self, run: Run | None) -> None:
-        """The session is in use, or given up: it no longer waits to be closed for idleness."""
-        self.run = run
-        if self.timer is not None and self.timer.active():
-            self.timer.cancel()
-        self.timer = None
-
-    def suits(self, launch: Launch) -> bool:
-        """Whether this is the very session that a launch wants to go on with."""
-        return (
-            self.agent_id == launch.agent_id
-            and self.directory == launch.project_path
-            and launch.agent_session_id is not None
-            and self.agent_session_id == launch.agent_session_id
-        )
 
 
 @implementer(IRunSink)
@@ -186,14 +149,12 @@ class LocalRuntime:
         self._files = LocalFiles(reactor, project_base, os.path.expanduser("~"))
         self.files: IFiles = self._files
         self._agents = InstalledAgents(agents)
-        self._idle_time = idle_time
-        self._limit = sessions
+        self._sessions = Sessions(self._clock, self._own, sessions, idle_time)
         self._session_limits = limits or SessionLimits()
         self._discovery = discovery
         self._runs: dict[str, Run] = {}
         self._chats: dict[str, Run] = {}
         """The run of each chat that has one, launching included."""
-        self._slots: dict[str, _Slot] = {}
         self._working = 0
         self._at_rest: Waiters[None] = Waiters()
         self._stopping = self._has_looked = False
@@ -261,7 +222,7 @@ class LocalRuntime:
             if outcome.called:
                 # Cancelled when the agent had already begun: nobody is to hear of this run.
                 self._forget(run)
-                self._close(launch.chat_id)
+                self._sessions.close(launch.chat_id)
                 return
             # The answer first: whoever launched hears it before any event.
             outcome.callback(Launched(run_id=launch.run_id))
@@ -287,14 +248,14 @@ class LocalRuntime:
         if run.starting is not None:
             run.stopped = True
             run.cancel_start()
-        elif not run.has_ended and (slot := self._slots.get(run.launch.chat_id)) is not None:
+        elif not run.has_ended and (slot := self._sessions.find(run.launch.chat_id)) is not None:
             self._own("interrupting an agent", slot.session.interrupt())
         return succeed(True)
 
     def respond(self, response: PermissionResponse) -> Deferred[Delivery]:
         """Hand a decision to the agent that asked, at most once."""
         run = self._runs.get(response.run_id)
-        slot = self._slot_of(run)
+        slot = self._sessions.of(run)
         if run is None or slot is None:
             return succeed("not-delivered")
         delivery = slot.session.respond(response)
@@ -313,7 +274,7 @@ class LocalRuntime:
     def capture_steering(self, run_id: str) -> Deferred[SteerCapture]:
         """Say whether a run can be steered now."""
         run = self._runs.get(run_id)
-        slot = self._slot_of(run)
+        slot = self._sessions.of(run)
         if run is None or slot is None or run.starting is not None:
             return succeed(SteerCapture(outcome="turn-unavailable"))
         if run.launch.is_compaction:
@@ -328,7 +289,7 @@ class LocalRuntime:
     def steer(self, steer: Steer) -> Deferred[Steered]:
         """Hand further input to a run, after those before it."""
         run = self._runs.get(steer.target.run_id)
-        slot = self._slot_of(run)
+        slot = self._sessions.of(run)
         if run is None or slot is None or run.starting is not None:
             return succeed(Steered(outcome="turn-unavailable"))
         if len(run.steering.waiting) >= STEERS_WAITING:
@@ -338,7 +299,7 @@ class LocalRuntime:
         steered: Deferred[Steered] = Deferred.fromCoroutine(self._steer(run, slot, steer))
         return steered
 
-    async def _steer(self, run: Run, slot: _Slot, steer: Steer) -> Steered:
+    async def _steer(self, run: Run, slot: Slot, steer: Steer) -> Steered:
         await run.steering.acquire()
         try:
             if run.has_ended or slot.run is not run:
@@ -391,8 +352,7 @@ class LocalRuntime:
             await DeferredList(ends, consumeErrors=True).addTimeout(STOP_WAIT, self._clock)
         except TimeoutError:
             self._log.warn("runs did not end in time; their agents are ended all the same")
-        for chat_id in list(self._slots):
-            self._close(chat_id)
+        self._sessions.close_all()
         await files
         await self._tasks.stopService()
         if self._working:
@@ -403,14 +363,14 @@ class LocalRuntime:
 
     def event_passed(self, launch: Launch, event: RunEvent) -> None:
         """Keep the books of a run: the agent's name of its session, and the end."""
-        run, slot = self._runs.get(launch.run_id), self._slots.get(launch.chat_id)
+        run, slot = self._runs.get(launch.run_id), self._sessions.find(launch.chat_id)
         mine = slot if slot is not None and slot.run is run else None
         if isinstance(event, SessionStarted) and mine is not None:
             mine.agent_session_id = event.agent_session_id
         elif isinstance(event, RunEnded) and run is not None:
             self._forget(run)
             if mine is not None:
-                self._rest(mine, launch.chat_id)
+                self._sessions.rest(mine, launch.chat_id)
 
     def _admit(self, launch: Launch) -> None:
         if self._stopping:
@@ -427,58 +387,22 @@ class LocalRuntime:
     async def _begin(self, run: Run) -> None:
         launch = run.launch
         agent = self._agents[launch.agent_id]
-        if await agent.entry() is None:
+        if not agent.is_installed():
             raise self._agents.unsupported(launch.agent_id)
-        slot = self._slots.get(launch.chat_id)
-        if slot is not None and not slot.suits(launch):
-            await self._close(launch.chat_id)
-            slot = None
-        if slot is None:
-            await self._make_room()
-            slot = _Slot(
-                agent_id=launch.agent_id,
-                directory=launch.project_path,
-                session=agent.open(launch, self._environment),
-                agent_session_id=launch.agent_session_id,
-            )
-            if ILimitedSession.providedBy(slot.session):
-                ILimitedSession(slot.session).limit(self._session_limits)
-            self._slots[launch.chat_id] = slot
-        slot.wake(run)
+
+        def open() -> IAgentSession:
+            session = agent.open(launch, self._environment)
+            if ILimitedSession.providedBy(session):
+                ILimitedSession(session).limit(self._session_limits)
+            return session
+
+        session = await self._sessions.take(run, open)
         try:
-            await slot.session.run(launch, run)
+            await session.run(launch, run)
         except BaseException:
             # Whatever the cause, a session that failed to begin a turn is not one to keep.
-            await self._close(launch.chat_id)
+            await self._sessions.close(launch.chat_id)
             raise
-
-    async def _make_room(self) -> None:
-        """Have a place free at the moment of return; while one waits for it, others may take it."""
-        while len(self._slots) >= self._limit:
-            idle = [chat_id for chat_id, slot in self._slots.items() if slot.run is None]
-            if not idle:
-                raise launch_failed(f"The executor runs {self._limit} agent sessions already.")
-            await self._close(min(idle, key=lambda chat_id: self._slots[chat_id].idle_since))
-
-    def _rest(self, slot: _Slot, chat_id: str) -> None:
-        slot.run = None
-        slot.idle_since = self._clock.seconds()
-        slot.timer = self._clock.callLater(self._idle_time, self._close, chat_id)
-
-    def _close(self, chat_id: str) -> Deferred[None]:
-        """Give a chat's session up; fires when its processes are gone."""
-        slot = self._slots.pop(chat_id, None)
-        if slot is None:
-            return succeed(None)
-        slot.wake(None)
-        return self._own("ending an agent", slot.session.close())
-
-    def _slot_of(self, run: Run | None) -> _Slot | None:
-        """Return where a run that goes on goes on."""
-        slot = self._slots.get(run.launch.chat_id) if run is not None else None
-        if run is None or run.has_ended or slot is None or slot.run is not run:
-            return None
-        return slot
 
     def _forget(self, run: Run) -> None:
         self._runs.pop(run.launch.run_id, None)
@@ -518,36 +442,3 @@ class LocalRuntime:
             return launch_failed(f"The agent did not begin within {LAUNCH_WAIT:g} seconds.")
         self._log.failure("an agent could not be started", failure=f)
         return launch_failed("The agent could not be started.")
-
-
-def agents_for(
-    reactor: Any,
-    environment: Mapping[str, str],
-    data_dir: str,
-    scripted: bool,
-    python: str = sys.executable,
-    *,
-    credentials: ICredentials | None = None,
-    endpoints: IAgentEndpointFactory | None = None,
-    configured: Sequence[AcpManifest] = (),
-) -> list[IAgent]:
-    """Make the agents that Garcon ships and those `configured` here; one that is not installed is
-    absent from the catalog.
-
-    `environment` says where their programs are found, `python` runs the scripted one.  `data_dir`
-    is for agents whose files are ours to keep; those shipped keep none.  Agents that reach models
-    through a profile's endpoint ask `credentials` for it, and those that talk to it themselves do
-    that over `endpoints`; without, there are none of these.
-    """
-    agents: list[IAgent] = [
-        ClaudeAgent(reactor, environment, credentials),
-        CodexAgent(reactor, environment, credentials),
-        PiAgent(reactor, environment, credentials),
-    ]
-    if credentials is not None and endpoints is not None:
-        agents += direct_agents(reactor, credentials, endpoints)
-    manifests = [*SHIPPED, *configured]
-    agents += [AcpAgent(reactor, manifest, environment, credentials) for manifest in manifests]
-    if scripted:
-        agents.append(AcpAgent(reactor, scripted_manifest(python, environment), environment))
-    return agents

@@ -15,8 +15,9 @@ from twisted.trial.unittest import SkipTest, TestCase
 
 from garcon.contract.runs import Launch
 from garcon.errors import GarconError
-from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.executor import LocalRuntime
 from garcon.runtime.interfaces import ICredentials
+from garcon.runtime.shipped import agents_for
 from garcon.testing import acp_agents, claude_code, codex_cli, pi_coding_agent
 from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, OPENCODE
 from garcon.testing.agent_runs import RecordingSink, a_launch

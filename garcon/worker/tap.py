@@ -49,9 +49,10 @@ from garcon.process import (
 )
 from garcon.runtime.agents import configured
 from garcon.runtime.discovery import ModelDiscovery
-from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.executor import LocalRuntime
 from garcon.runtime.login_path import with_login_path
 from garcon.runtime.session_limits import SessionLimits
+from garcon.runtime.shipped import agents_for
 from garcon.web.certificates import server_identity
 from garcon.worker.listener import LinkListener, ListenPlan
 from garcon.worker.service import Worker

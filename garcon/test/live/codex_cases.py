@@ -95,7 +95,7 @@ class CodexCase(CodexRuntimeCase):
 
     def agent_pid(self) -> int:
         """The process of the one session that there is."""
-        (slot,) = self.codex._slots.values()
+        (slot,) = self.codex._sessions._slots.values()
         pid = cast(Any, slot.session).process_id
         assert isinstance(pid, int)
         return pid

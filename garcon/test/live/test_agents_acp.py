@@ -16,7 +16,8 @@ from twisted.trial.unittest import SkipTest
 from garcon.contract.messages import BashToolUse
 from garcon.contract.runs import RunEnded, UnknownEvent
 from garcon.runtime.agents.configured import path_in, read
-from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.executor import LocalRuntime
+from garcon.runtime.shipped import agents_for
 from garcon.testing.acp_agents import CLAUDE_CODE_ACP, GEMINI, GEMINI_MODEL, OPENCODE
 from garcon.testing.acp_agents import OPENCODE_MODEL as OPENCODES
 from garcon.testing.acp_example import EXAMPLE

@@ -96,7 +96,7 @@ class SessionsCase(ClaudeRuntimeCase):
 
     def process_id(self) -> int:
         """The process of the chat."""
-        (slot,) = self.claude._slots.values()
+        (slot,) = self.claude._sessions._slots.values()
         pid = slot.session.process_id  # type: ignore[attr-defined]
         assert isinstance(pid, int)
         return pid
@@ -441,7 +441,7 @@ class Work(SessionsCase):
         self.script.push(said(call), "Started.", "It has ended.", "Next.")
         first = await self.whole("work", permission_mode="manualBypass")
         self.assertEqual(first.texts, ["Started."])
-        (slot,) = self.claude._slots.values()
+        (slot,) = self.claude._sessions._slots.values()
         talk = slot.session._member.conversation  # type: ignore[attr-defined]
         await self.eventually(lambda: talk._alone != "", "its own turn")
         second = await self.whole("and", agent_session_id=first.session_id)
@@ -562,4 +562,4 @@ class Endpoints(SessionsCase):
         with self.assertRaises(GarconError) as caught:
             await self.go("hi", **self.routing)
         self.assertEqual(caught.exception.code, "API_PROVIDER_UNAVAILABLE")
-        self.assertEqual(self.claude._slots, {})
+        self.assertEqual(self.claude._sessions._slots, {})

@@ -69,7 +69,7 @@ class EndpointTests(CodexCase):
 
     def sessions(self) -> list[Any]:
         """The sessions that are kept."""
-        return [slot.session for slot in self.codex._slots.values()]
+        return [slot.session for slot in self.codex._sessions._slots.values()]
 
     async def test_nothing_secret_comes_back(self) -> None:
         """Neither from a command that prints it, nor from a failure that repeats it."""

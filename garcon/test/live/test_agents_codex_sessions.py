@@ -179,7 +179,7 @@ class Sessions(CodexCase):
         self.script.push(said(call), "It runs.", "Next.")
         first = await self.whole("run it")
         self.assertEqual(first.results, [("The command still runs in the background.", False)])
-        (slot,) = self.codex._slots.values()
+        (slot,) = self.codex._sessions._slots.values()
         memory = cast(Any, slot.session)._member.conversation._memory
         await self.eventually(lambda: bool(memory.ended), "the end of the command")
         second = await self.whole("and?", agent_session_id=first.session_id)

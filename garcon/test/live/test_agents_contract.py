@@ -13,8 +13,8 @@ from zope.interface.verify import verifyObject
 from garcon.contract.runs import Launch, PermissionWithdrawn, RunEnded, SessionStarted
 from garcon.runtime.agents.session import AgentSession
 from garcon.runtime.environment import child_environment
-from garcon.runtime.executor import agents_for
 from garcon.runtime.interfaces import IAgent, IAgentSession
+from garcon.runtime.shipped import agents_for
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
 from garcon.testing.codex_cli import MODEL
 from garcon.testing.local_runtimes import (

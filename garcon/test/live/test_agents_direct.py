@@ -20,8 +20,9 @@ from garcon.contract.runs import HistoryMessage, RunEnded, SessionStarted
 from garcon.contract.steering import Steer
 from garcon.link.outgoing import OutgoingEndpoints
 from garcon.runtime.agents.direct_wire import REPLY
-from garcon.runtime.executor import LocalRuntime, agents_for
+from garcon.runtime.executor import LocalRuntime
 from garcon.runtime.interfaces import IAgent
+from garcon.runtime.shipped import agents_for
 from garcon.test.runtime.agents.direct_cast import ANTHROPIC, CASES, CHAT, KEY, Case, an_image
 from garcon.testing.agent_runs import RecordingSink, a_launch
 from garcon.testing.local_runtimes import RuntimeCase

@@ -85,7 +85,7 @@ class PiCase(PiRuntimeCase):
 
     def agent_pid(self) -> int:
         """The process of the one session that there is."""
-        (slot,) = self.pi._slots.values()
+        (slot,) = self.pi._sessions._slots.values()
         return cast(int, cast(Any, slot.session).process_id)
 
 

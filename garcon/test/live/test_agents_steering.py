@@ -82,7 +82,7 @@ class SteeringTests(RuntimeCase):
         await sink.ended()
 
     def agent_pid(self, runtime: LocalRuntime) -> int:
-        (slot,) = runtime._slots.values()
+        (slot,) = runtime._sessions._slots.values()
         pid = slot.session.process_id  # type: ignore[attr-defined]
         assert isinstance(pid, int)
         return pid

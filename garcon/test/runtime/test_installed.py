@@ -11,9 +11,9 @@ from zope.interface import implementer
 
 from garcon.contract.agents import AgentAuth
 from garcon.contract.providers import ResolvedEndpoint
-from garcon.runtime.executor import agents_for
 from garcon.runtime.installed import InstalledAgents
 from garcon.runtime.interfaces import ICredentials
+from garcon.runtime.shipped import agents_for
 from garcon.test.runtime.test_executor import HandAgent
 
 

@@ -93,7 +93,7 @@ class EndpointPromises:
         self.assertEqual(asked[0].headers[self.key_header], self.key_value)
         self.assertEqual(asked[0].headers["x-team"], TEAM)
         self.assertEqual([one for one in self.script.asked if one.tools], [])
-        (slot,) = self.runtime._slots.values()
+        (slot,) = self.runtime._sessions._slots.values()
         process = Path(f"/proc/{slot.session.process_id}")
         self.assertIn(KEY.encode(), (process / "environ").read_bytes())
         self.assertNotIn(KEY.encode(), (process / "cmdline").read_bytes())
