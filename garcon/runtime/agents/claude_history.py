@@ -23,7 +23,7 @@ from garcon.contract.runs import ForkPoint, NativeRow, NativeSession, SessionPoi
 from garcon.runtime.agents import claude_rows
 from garcon.runtime.agents.claude_lines import Message, as_object, objects, words
 from garcon.runtime.agents.history import is_preface
-from garcon.runtime.agents.lines import decode
+from garcon.runtime.agents.long_lines import objects_in
 from garcon.runtime.agents.native_history import Piece, in_pieces, no_history
 
 LINE = 64 * 1024 * 1024
@@ -151,15 +151,7 @@ def _branch(path: str) -> set[str]:
 
 def _entries(path: str) -> Iterator[Message]:
     """Yield the main conversation's entries; what cannot be read is left out."""
-    with open(path, "rb") as file:
-        while line := file.readline(LINE + 1):
-            if len(line) > LINE:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LINE)
-                continue
-            entry = decode(line)
-            if entry is not None and entry.get("isSidechain") is not True:
-                yield entry
+    return (one for one in objects_in(path, LINE) if one.get("isSidechain") is not True)
 
 
 def _is_input(entry: Message) -> bool:

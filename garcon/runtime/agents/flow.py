@@ -15,10 +15,8 @@ from twisted.python.failure import Failure
 
 from garcon.contract.limits import UNKNOWN_RAW
 from garcon.runtime.agents.lines import Lines, decode
-from garcon.runtime.agents.long_lines import decode_in_steps
+from garcon.runtime.agents.long_lines import LARGE_LINE, decode_in_steps
 
-LARGE_LINE = 4 * 1024 * 1024
-"""Longer ones are decoded in a thread."""
 LINES_AT_ONCE = 256
 """Taken in one turn of the reactor."""
 PUZZLED = 2 * UNKNOWN_RAW

@@ -26,7 +26,7 @@ from garcon.runtime.agents.acp_rows import NO_END
 from garcon.runtime.agents.acp_tools import ToolCall
 from garcon.runtime.agents.acp_wire import an_object, objects_of, text_of
 from garcon.runtime.agents.history import is_preface
-from garcon.runtime.agents.lines import decode
+from garcon.runtime.agents.long_lines import objects_in
 from garcon.runtime.agents.native_history import Piece, in_pieces, no_history
 
 LINE = 64 * 1024 * 1024
@@ -94,23 +94,17 @@ def _paths(session_id: str, environment: Mapping[str, str], minute: str) -> list
 def _messages(path: str, session_id: str) -> list[Message]:
     """Return a session's messages, none where the file is another one's."""
     messages: dict[str, Message] = {}
-    with open(path, "rb") as file:
-        while line := file.readline(LINE + 1):
-            while len(line) > LINE and not line.endswith(b"\n") and (line := file.readline(LINE)):
-                pass
-            record = decode(line) if len(line) <= LINE else None
-            if record is None:
-                continue
-            if text_of(record.get("sessionId")) not in ("", session_id):
-                return []
-            if isinstance(back := record.get("$rewindTo"), str):
-                names = list(messages)
-                kept = names[: names.index(back)] if back in messages else []
-                messages = {name: messages[name] for name in kept}
-            elif isinstance(anew := an_object(record.get("$set")).get("messages"), list):
-                messages = {_name(one): one for one in objects_of(anew) if _name(one)}
-            elif name := _name(record):
-                messages[name] = record
+    for record in objects_in(path, LINE):
+        if text_of(record.get("sessionId")) not in ("", session_id):
+            return []
+        if isinstance(back := record.get("$rewindTo"), str):
+            names = list(messages)
+            kept = names[: names.index(back)] if back in messages else []
+            messages = {name: messages[name] for name in kept}
+        elif isinstance(anew := an_object(record.get("$set")).get("messages"), list):
+            messages = {_name(one): one for one in objects_of(anew) if _name(one)}
+        elif name := _name(record):
+            messages[name] = record
     return list(messages.values())
 
 

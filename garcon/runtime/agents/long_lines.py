@@ -10,13 +10,15 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
-from garcon.contract.limits import KIB
-from garcon.runtime.agents.lines import flatten, storable
+from garcon.contract.limits import KIB, MIB
+from garcon.runtime.agents.lines import decode, flatten, storable
 
+LARGE_LINE = 4 * MIB
+"""Longer ones are decoded in steps."""
 WINDOW = 256 * KIB
 _DECODER: Any = json.JSONDecoder()
 _scan_once: Callable[[str, int], tuple[Any, int]] = _DECODER.scan_once
@@ -27,6 +29,21 @@ _PIECE = re.compile(rf'(?:[^"\\]++|{_ESCAPE})*+', re.DOTALL)
 _ONE = re.compile(rf'{_ESCAPE}|[^"\\]', re.DOTALL)
 _HIGH = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def objects_in(path: str, most: int) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a file that has one in each line; a line of more than `most` bytes, or
+    one that is no object, is left out.  For a thread: it blocks.
+    """
+    with open(path, "rb") as file:
+        while line := file.readline(most + 1):
+            if len(line) > most:
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(most)
+                continue
+            found = decode(line) if len(line) <= LARGE_LINE else decode_in_steps([line])
+            if found is not None:
+                yield found
 
 
 def decode_in_steps(line: Sequence[bytes], window: int = WINDOW) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from attrs import frozen
 
 from garcon.runtime.agents.lines import decode
+from garcon.runtime.agents.long_lines import objects_in
 from garcon.runtime.agents.pi_wire import Message, text_of
 
 LINE = 64 * 1024 * 1024
@@ -54,14 +55,7 @@ def find(session_id: str, project_path: str, environment: Mapping[str, str]) -> 
 
 def entries(path: str) -> Iterator[Message]:
     """Yield what a file holds, its header first; what cannot be read is left out."""
-    with open(path, "rb") as file:
-        while line := file.readline(LINE + 1):
-            if len(line) > LINE:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LINE)
-                continue
-            if (entry := decode(line)) is not None:
-                yield entry
+    return objects_in(path, LINE)
 
 
 def _place(environment: Mapping[str, str]) -> str:

@@ -17,7 +17,8 @@ from twisted.trial.unittest import TestCase
 
 from garcon.deferreds import Waiters
 from garcon.errors import GarconError
-from garcon.runtime.agents.flow import LARGE_LINE, LINES_AT_ONCE
+from garcon.runtime.agents.flow import LINES_AT_ONCE
+from garcon.runtime.agents.long_lines import LARGE_LINE
 from garcon.runtime.agents.process import STDERR_TAIL, AgentProcess, Exit
 from garcon.testing.local_runtimes import runs
 
