@@ -73,6 +73,7 @@ from garcon.runtime.interfaces import (
 )
 from garcon.runtime.leftovers import Leftovers
 from garcon.runtime.marks import Marks
+from garcon.runtime.noted import NotedProcesses
 from garcon.runtime.runs import Run
 from garcon.runtime.session_limits import SessionLimits
 from garcon.runtime.sessions import Sessions, Slot
@@ -140,7 +141,8 @@ class LocalRuntime:
         self._instance_id = instance_id
         self._base = project_base
         marks = Marks.of(role, config_dir)
-        self.leftovers: ILeftovers = Leftovers(reactor, marks)
+        self._noted = NotedProcesses(reactor, os.path.join(config_dir, f"{role}-processes.json"))
+        self.leftovers: ILeftovers = Leftovers(reactor, marks, self._noted)
         self._environment = marks.put_into(child_environment(environment, role, config_dir))
         self._terminals = Terminals(
             reactor, project_base, environment, self._environment, pty_opener(reactor)
@@ -168,6 +170,7 @@ class LocalRuntime:
         """
         if not self._has_looked:
             self._has_looked = True
+            self._noted.start()
             self._tasks.spawn("look at what the agents offer", self._agents.entries(None))
         agent_ids = self._agents.ids()
         return succeed(
@@ -358,6 +361,7 @@ class LocalRuntime:
         if self._working:
             await self._at_rest.wait()
         await terminals
+        await self._noted.stop()
 
     # -- runs and sessions
 

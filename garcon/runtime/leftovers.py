@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Literal, TypeVar
 
@@ -35,6 +35,7 @@ from garcon.runtime import marks
 from garcon.runtime.agents import tree
 from garcon.runtime.interfaces import ILeftovers
 from garcon.runtime.marks import Marks
+from garcon.runtime.noted import NotedProcesses
 
 T = TypeVar("T")
 
@@ -50,12 +51,18 @@ class Leftover:
 
 
 def find(
-    wanted: Marks, own: Iterable[int], before: int, me: int, proc: str = "/proc"
+    wanted: Marks,
+    own: Iterable[int],
+    before: int,
+    me: int,
+    proc: str = "/proc",
+    noted: Collection[tree.Process] = (),
 ) -> list[Leftover]:
     """Return them, the oldest first.  Blocks for some milliseconds.
 
     `own` are the children that process `me` started itself and has not collected, as they were at
-    the tick `before`.  A tree of this generation that one of them belongs to is in use.
+    the tick `before`.  A tree of this generation that one of them belongs to is in use.  `noted` is
+    what hung on earlier generations.
     """
     everything = tree.everything(proc)
     above = _with_ancestors(me, everything)
@@ -79,6 +86,10 @@ def find(
         is_adopted = seen.parent == me and pid not in own and seen.process.started < before
         if is_adopted and pid not in found_marks and pid not in above:
             origins[pid] = "orphan"
+    for process in noted:
+        there = everything.get(process.pid)
+        if there is not None and there.process == process and process.pid not in above:
+            origins.setdefault(process.pid, "earlier")
     _with_children(origins, found_marks, everything)
     left = [
         Leftover(everything[pid], origin)
@@ -118,8 +129,9 @@ def _with_children(
 class Leftovers:
     """Those of one executor, for whoever looks after it."""
 
-    def __init__(self, reactor: Any, wanted: Marks) -> None:
+    def __init__(self, reactor: Any, wanted: Marks, noted: NotedProcesses) -> None:
         self._reactor = reactor
+        self._noted = noted
         self._clock: IReactorTime = reactor
         self._marks = wanted
 
@@ -175,7 +187,8 @@ class Leftovers:
 
     def _find(self) -> Deferred[list[Leftover]]:
         own = frozenset(reapProcessHandlers)
-        look = partial(find, self._marks, own, tree.ticks(), os.getpid())
+        noted = self._noted.earlier
+        look = partial(find, self._marks, own, tree.ticks(), os.getpid(), noted=noted)
         return self._in_thread(look)
 
     def _in_thread(self, f: Callable[..., T], *args: Any) -> Deferred[T]:

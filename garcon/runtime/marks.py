@@ -3,7 +3,7 @@
 A mark names the owner (a role and its config root, of which only one process has the lease), the
 generation (one life of that process) and the tree (one agent or terminal).  Marks say nothing else;
 the owner is a digest.  Who takes the mark out of its environment is found only where its parents
-are.
+are, or was noted (`noted.py`).
 """
 
 from __future__ import annotations

@@ -120,6 +120,22 @@ class WorkerTests(LeftoverCase):
         self.doctor(self.executor_id, "--end", str(pid))
         eventually("its end is collected", lambda: not stat.exists())
 
+    def test_an_orphan_without_a_mark_outlives_the_worker(self) -> None:
+        """It was noted while it hung on the worker, so its successor names it, and that one's."""
+        pid = self.begin(self.worker, UNMARKED)
+        noted = self.worker.config / "executor-processes.json"
+        eventually("it is noted", lambda: noted.exists() and f"[{pid}," in noted.read_text())
+        self.assertEqual(noted.stat().st_mode & 0o777, 0o600)
+        for _ in range(2):
+            self.worker.kill()
+            self.worker = self.fleet.worker("--no-tls", url=self.url)
+            self.fleet.await_executor(self.controller, self.executor_id)
+            self.assertIn(pid, self.left(self.executor_id))
+        self.see_and_end(self.executor_id, pid)
+        self.end_all(self.executor_id)
+        self.worker.stop()
+        self.assertFalse(noted.exists())
+
     def test_an_orphan_that_ends_by_itself_is_collected(self) -> None:
         """Without anybody asking."""
         pid = self.begin(self.worker, UNMARKED)

@@ -25,10 +25,12 @@ from garcon.contract.runs import (
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.errors import GarconError
+from garcon.runtime import noted
 from garcon.runtime.executor import IDLE_TIME, STOP_WAIT, LocalRuntime
 from garcon.runtime.interfaces import IAgent, IAgentSession, IRunSink
 from garcon.test.runtime.test_runs import asked
 from garcon.testing.agent_runs import RecordingSink, a_launch, a_response
+from garcon.testing.inline_threads import InlinePool, InlineReactor
 
 
 @implementer(IAgentSession)
@@ -145,9 +147,16 @@ class HandAgent:
         return self.sessions[-1]
 
 
+class InlineClock(Clock, InlineReactor):
+    """A clock whose thread is the caller's."""
+
+    def getThreadPool(self) -> InlinePool:
+        return InlinePool()
+
+
 class RuntimeCase(SynchronousTestCase):
     def setUp(self) -> None:
-        self.clock = Clock()
+        self.clock = InlineClock()
         self.agent, self.other = HandAgent(), HandAgent(id="other")
         self.runtime = LocalRuntime(
             self.clock,
@@ -286,6 +295,7 @@ class Launching(RuntimeCase):
 
     def test_it_says_what_it_is_before_its_agents_say_what_they_offer(self) -> None:
         """A session waits for that, and lists of models may be long in coming."""
+        self.patch(noted, "look", lambda *_: (frozenset(), frozenset()))
         given_up: list[object] = []
         self.agent.telling = Deferred(given_up.append)
         self.other.installed = False
