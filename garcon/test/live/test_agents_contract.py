@@ -160,7 +160,7 @@ class SessionContract:
 
 
 class ScriptedSession(SessionContract, RuntimeCase):
-    agent_id = "scripted"
+    agent_id = model = "scripted"
 
     def prompt_for(self, what: str) -> str:
         return {"hello": "say hello", ASKS: "ask touch made", WAITS: "sleep 60"}[what]

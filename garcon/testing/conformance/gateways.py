@@ -1,8 +1,8 @@
 """What agents' own tools can do with the command on a worker: each agent with a tool that may use
 the machine's loopback network finds the gateway by what it inherits.
 
-Claude Code has a whole turn of it in `test_sandbox`; what Codex's sandbox keeps back is there
-and in `test_two_machines_codex`.
+With the table, not with the tests: those show it of Claude Code, Codex and Pi in turns of their
+own, and what Codex's sandbox keeps back.
 """
 
 from __future__ import annotations
