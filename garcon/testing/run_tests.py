@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import FrameType
 
-TIME_LIMIT = 20 * 60.0
+TIME_LIMIT = 27 * 60.0
 MAY_SKIP: tuple[str, ...] = (
     "no file system can be mounted here",
     "this C library cannot be told",
