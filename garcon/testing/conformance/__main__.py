@@ -26,7 +26,7 @@ WHOLE = frozenset(
         *("direct-openai-responses-compatible", "direct-anthropic-compatible"),
     )
 )
-"""What `--brief` plays all scenarios of; of the others it plays the first."""
+"""What `--brief` plays all scenarios of; of the others it plays the first, on one machine."""
 
 
 def cell(stage: Stage, name: str) -> tuple[str, str]:
@@ -99,7 +99,12 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many columns at once")
     given = parser.parse_args(argv)
     names = [name for name in SCENARIOS if name in (given.scenario or SCENARIOS)]
-    wanted = [(agent, place) for agent in given.agent or casts for place in given.place or PLACES]
+    places = given.place or PLACES
+    wanted = [
+        (agent, place)
+        for agent in given.agent or casts
+        for place in (places[-1:] if given.brief and agent not in WHOLE else places)
+    ]
 
     def play(one: tuple[str, Place]) -> dict[str, tuple[str, str]]:
         is_brief = given.brief and one[0] not in WHOLE
