@@ -187,7 +187,7 @@ class Starts:
             after=[TouchChat(wish.chat_id, at, preview)],
         )
         chat.active(at, preview)
-        turn = Turn(state, chat, turn_id, record)
+        turn = Turn(state, chat, turn_id, record, holds_lane=True)
         state.registry.add(chat)
         state.receipts.begin(wish.chat_id, turn_id, wish.request_id, at)
         turn.reserve()

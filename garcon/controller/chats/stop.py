@@ -65,15 +65,15 @@ class Stops:
         return await self._state.lanes.run(chat_id, served)
 
     def _ahead(self, chat_id: str, intent: Intent) -> Deferred[Stopped] | None:
-        """Interrupt a turn whose launch holds up the commands of its chat, as a chat's first one
-        does: it would have begun when the stop's turn came.
+        """Interrupt a turn whose launch holds up the commands of its chat: it would have begun when
+        the stop's turn came.
         """
         state = self._state
         chat = state.registry.find(chat_id)
         turn = None if chat is None else chat.turn
         if chat is None or turn is None or turn.takes_no_more:
             return None
-        if not turn.is_launching or not state.lanes.is_busy(chat_id):
+        if not (turn.is_launching and turn.holds_lane):
             return None
         state.lanes.must_have_room(chat_id)
         return Deferred.fromCoroutine(turn.interrupt(self._teller(chat, intent)))

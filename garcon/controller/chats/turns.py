@@ -77,8 +77,11 @@ class Turn:
         *,
         selection: dict[str, str | None] | None = None,
         entry_id: str | None = None,
+        holds_lane: bool = False,
     ) -> None:
         self.run_id = run_id
+        self.holds_lane = holds_lane
+        """The chat's commands wait until it is launched, as they do for a chat's first turn."""
         self.entry_id = entry_id
         """The queue entry that this turn was sent from."""
         self.is_stopping = False

@@ -196,6 +196,26 @@ class StopTests(ChatsTestCase):
         stopped = [one for one in self.told if isinstance(one, SessionStopped)]
         self.assertEqual([one.outcome for one in stopped], ["interrupt-requested"])
 
+    def test_a_stop_waits_for_commands_before_it_where_no_launch_holds_them(self) -> None:
+        """A later turn is launched beside them: it is stopped in its order, and what is queued is
+        held back before that.
+        """
+        self.local.last.finish()
+        self.local.holds_launches = True
+        self.run_chat(self.view)
+        launched = self.local.last.launched
+        before: Deferred[None] = Deferred()
+
+        async def command() -> None:
+            await before
+
+        self.chats._state.lanes.run(CHAT, command)
+        d = self.stop()
+        self.assertFalse(launched.called)
+        before.callback(None)
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertTrue(launched.called)
+
     def test_two_stops_while_the_first_turn_is_launched(self) -> None:
         """The first one stops it; the same again is a duplicate, another one finds it idle."""
         self.local.holds_launches = True
