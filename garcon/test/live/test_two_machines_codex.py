@@ -104,10 +104,14 @@ class CodexTests(AgentFleetCase):
         done = self.fleet.garcon(worker, "resume-async", chat, "--allow-steer", "Run it.")
         self.assertIn("delivery: steer", done.out)
         eventually("the command", lambda: running(command))
+        # Codex tells of a command only after it has begun, and never of one stopped before that.
+        eventually("its row", lambda: "bash-tool-use" in self.kinds(worker, chat))
         self.fleet.garcon(worker, "stop", chat)
         eventually("the end of the command", lambda: not running(command))
         self.fleet.garcon(worker, "wait", chat, "--turn", turn, check=False)
         self.assertIn("Run it.", json.dumps(self.bodies()[1]["input"]))
-        kinds = [row["type"] for row in self.rows(worker, chat)]
-        self.assertEqual(kinds.count("user-message"), 2)
-        self.assertIn("bash-tool-use", kinds)
+        self.assertEqual(self.kinds(worker, chat).count("user-message"), 2)
+
+    def kinds(self, service: Service, chat: str) -> list[str]:
+        """What the chat's rows are."""
+        return [row["type"] for row in self.rows(service, chat)]
