@@ -4,7 +4,8 @@
 with real services wait most of their time.  The last line is ``N passed, N failed, N skipped``; the
 exit status is 0 only when something ran, nothing failed, and, with ``GARCON_REQUIRE_AGENTS`` set
 (as the CI script does), nothing was skipped that `MAY_SKIP` does not name.
-``GARCON_TEST_SUMMARY`` names a file that receives the last line too.
+``GARCON_TEST_SUMMARY`` names a file that receives the last line too.  A run that is ended from
+outside or by its time says how far it came, and counts as one with a failure.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FrameType
 
-TIME_LIMIT = 27 * 60.0
+TIME_LIMIT = 27 * 60
 MAY_SKIP: tuple[str, ...] = (
     "no file system can be mounted here",
     "this C library cannot be told",
 )
 """Patterns of reasons for which a test may be skipped although every agent must be there."""
 
+_BEGUN = re.compile(r"^Running (\d+) tests")
 _CLOSING = re.compile(r"^(?:PASSED|FAILED)(?: \((?P<counts>.*)\))?$")
 _COUNT = re.compile(r"(\w+)=(\d+)")
 _RULE = re.compile(r"^[-=]{70,}$")
@@ -39,10 +41,17 @@ class Totals:
 
     counts: dict[str, int] = field(default_factory=dict)
     skips: list[tuple[str, list[str]]] = field(default_factory=list)
+    planned: int = 0
+    good: int = 0
+    """Passed until now; the closing line counts anew."""
     _block: list[str] | None = None
 
     def line(self, text: str) -> None:
         """Take the next line of trial's report."""
+        if text.endswith("[OK]"):
+            self.good += 1
+        elif begun := _BEGUN.match(text):
+            self.planned = int(begun[1])
         closing = _CLOSING.match(text)
         if closing:
             counts = _COUNT.findall(closing["counts"] or "")
@@ -63,7 +72,7 @@ class Totals:
 
     @property
     def passed(self) -> int:
-        return self.counts.get("successes", 0)
+        return self.counts.get("successes", 0) if self.counts else self.good
 
     @property
     def failed(self) -> int:
@@ -79,20 +88,19 @@ class Totals:
         allowed = [re.compile(pattern) for pattern in patterns]
         return [skip for skip in self.skips if not any(p.search(skip[0]) for p in allowed)]
 
+    def sum_up(self) -> None:
+        """Leave the last line for whoever wants it in a file."""
+        if "GARCON_TEST_SUMMARY" in os.environ:
+            with open(os.environ["GARCON_TEST_SUMMARY"], "w", encoding="utf-8") as summary:
+                summary.write(f"{self}\n")
+
     def __str__(self) -> str:
         return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
 
 
-def _lines(child: subprocess.Popen[str]) -> Iterator[str]:
-    assert child.stdout is not None
-    for line in child.stdout:
-        sys.stdout.write(line)
-        sys.stdout.flush()
-        yield line.rstrip("\n")
-
-
 def run(arguments: list[str], temporary: str) -> tuple[int, Totals]:
     """Run trial as a child, in at most `TIME_LIMIT`; return its status and what it counted."""
+    began, totals = time.monotonic(), Totals()
     argv = [sys.executable, "-m", "twisted.trial", "-j3", "--temp-directory", temporary]
     child = subprocess.Popen(
         [*argv, *arguments],
@@ -104,20 +112,30 @@ def run(arguments: list[str], temporary: str) -> tuple[int, Totals]:
     )
 
     def stop(number: int, frame: FrameType | None) -> None:
+        if totals.counts:
+            child.kill()
+            return
+        # Said at once, as whoever ends this may not wait for trial, and not with print, which may
+        # be at work just now.
+        took, done = time.monotonic() - began, f"{totals.good} of {totals.planned}"
+        os.write(1, f"\nended after {took:.0f} s, when {done} tests had passed\n".encode())
+        totals.counts = {"successes": totals.good, "errors": 1}
+        totals.sum_up()
         child.terminate()
+        signal.alarm(3)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, stop)
-    limit = threading.Timer(TIME_LIMIT, child.kill)
-    limit.daemon = True
-    limit.start()
-    totals = Totals()
+    signal.alarm(TIME_LIMIT)
     try:
-        for line in _lines(child):
-            totals.line(line)
+        assert child.stdout is not None
+        for line in child.stdout:
+            totals.line(line.rstrip("\n"))
+            sys.stdout.write(line)
+            sys.stdout.flush()
         status = child.wait()
     finally:
-        limit.cancel()
+        signal.alarm(0)
         if child.poll() is None:
             child.kill()
             child.wait()
@@ -139,9 +157,7 @@ def main(arguments: list[str]) -> int:
             totals.counts["errors"] = 1
             print(f"trial ended with status {status}")
         print(f"what the tests left is in {folder}")
-    if "GARCON_TEST_SUMMARY" in os.environ:
-        with open(os.environ["GARCON_TEST_SUMMARY"], "w", encoding="utf-8") as summary:
-            summary.write(f"{totals}\n")
+    totals.sum_up()
     print(totals, flush=True)
     return 0 if good else 1
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.testing.run_tests import Totals
 
 RULE = "=" * 79
 CLOSING = "-" * 79
+LONG = """
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+class Tests(TestCase):
+    def test_a(self):
+        pass
+
+    def test_b(self):
+        return Deferred()
+"""
 
 
 def read(text: str) -> Totals:
@@ -48,3 +65,27 @@ class TotalsTests(SynchronousTestCase):
         )
         self.assertEqual(totals.unexpected_skips(["^no npm"]), [("of two lines", ["a.T.test_d"])])
         self.assertEqual(len(totals.unexpected_skips([])), 2)
+
+    def test_a_run_that_is_ended_says_how_far_it_came(self) -> None:
+        """At once, on its output and in the file, and it counts as one with a failure."""
+        folder = Path(self.mktemp())
+        folder.mkdir()
+        (folder / "test_long.py").write_text(LONG)
+        summary = folder / "summary"
+        child = subprocess.Popen(
+            [sys.executable, "-m", "garcon.testing.run_tests", "test_long"],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": ":".join(sys.path), "GARCON_TEST_SUMMARY": "summary"},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert child.stdout is not None
+        for line in child.stdout:
+            if line.rstrip().endswith("[OK]"):
+                break
+        child.send_signal(signal.SIGTERM)
+        said = child.communicate(timeout=60)[0]
+        self.assertRegex(said, r"ended after \d+ s, when 1 of 2 tests had passed")
+        self.assertTrue(said.endswith("\n1 passed, 1 failed, 0 skipped\n"), said)
+        self.assertEqual(summary.read_text(), "1 passed, 1 failed, 0 skipped\n")
+        self.assertEqual(child.returncode, 1)
