@@ -129,12 +129,15 @@ class HeldProcesses(TestCase):
 class Floods(RuntimeCase):
     """A turn of the scripted agent that says more than its sink has room for."""
 
-    async def flood(self) -> FullSink:
+    async def flood(self, then: str = "") -> FullSink:
         self.runtime = self.a_runtime()
         sink = FullSink()
         verifyObject(IRunSink, sink)
         self.launch = a_launch(
-            f"emit {FLOOD}", agent_id="scripted", model="scripted", project_path=str(self.project)
+            f"emit {FLOOD}{then}",
+            agent_id="scripted",
+            model="scripted",
+            project_path=str(self.project),
         )
         await self.runtime.launch(self.launch, sink)
         await sink.until(lambda: len(sink.events) >= ENOUGH, "the beginning")
@@ -158,7 +161,8 @@ class Floods(RuntimeCase):
 
     async def test_a_steer_does_not_wait_for_room(self) -> None:
         """The sink may be full only because it waits to know whether the steer was delivered."""
-        sink = await self.flood()
+        # The input finds the turn also when the flood has been taken in before the agent reads it.
+        sink = await self.flood(then="\nsleep 2")
         capture = await self.runtime.capture_steering(self.launch.run_id)
         assert capture.target is not None
         steer = Steer(target=capture.target, client_message_id="m", content="more")
