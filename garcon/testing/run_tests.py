@@ -1,6 +1,6 @@
 """Run trial over the project and close with the totals in one plain line.
 
-`python -m garcon.testing.run_tests [TRIAL ARGUMENTS]` runs every test, in three processes, as those
+`python -m garcon.testing.run_tests [TRIAL ARGUMENTS]` runs every test, in five processes, as those
 with real services wait most of their time.  The last line is ``N passed, N failed, N skipped``; the
 exit status is 0 only when something ran, nothing failed, and, with ``GARCON_REQUIRE_AGENTS`` set
 (as the CI script does), nothing was skipped that `MAY_SKIP` does not name.
@@ -101,7 +101,7 @@ class Totals:
 def run(arguments: list[str], temporary: str) -> tuple[int, Totals]:
     """Run trial as a child, in at most `TIME_LIMIT`; return its status and what it counted."""
     began, totals = time.monotonic(), Totals()
-    argv = [sys.executable, "-m", "twisted.trial", "-j3", "--temp-directory", temporary]
+    argv = [sys.executable, "-m", "twisted.trial", "-j5", "--temp-directory", temporary]
     child = subprocess.Popen(
         [*argv, *arguments],
         stdin=subprocess.DEVNULL,

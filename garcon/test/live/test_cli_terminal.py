@@ -112,8 +112,8 @@ class UseTests(LocalCase):
 
     def _size(self, window: Window) -> str:
         window.forget()
-        self.enter(window, "echo size $(stty size).", ".\r\n")
-        found = re.findall(r"^size (\d+ \d+)\.", window.text, re.MULTILINE)
+        self.enter(window, "echo size $(stty size) e''nd", "end\r\n")
+        found = re.findall(r"^size (\d+ \d+) end", window.text, re.MULTILINE)
         return found[-1] if found else ""
 
     def test_keys_reach_the_shell(self) -> None:
