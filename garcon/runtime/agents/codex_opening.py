@@ -42,7 +42,7 @@ class Opening:
     thread_id: str = ""
     model: str = ""
     is_fork: bool = False
-    """It began as the fork that its launch asked for."""
+    """It began as a fork, of another session or of its own one: it has all that was said there."""
     _provider: str | None = None
 
     def begin(self) -> list[Output]:
@@ -110,7 +110,7 @@ class Opening:
     def _opened(self, purpose: str, result: dict[str, Any]) -> list[Output]:
         self.thread_id = name_of(an_object(result.get("thread")).get("id"))
         self.model = text_of(result.get("model"))
-        self.is_fork = purpose == "fork" and self._resume is None
+        self.is_fork = purpose == "fork"
         if not self.thread_id:
             return [Refused("the agent named no thread")]
         return [Ready()]

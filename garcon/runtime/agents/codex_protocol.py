@@ -216,8 +216,9 @@ class CodexConversation:
         turn.id = name
         outputs: list[Output] = []
         if self._opening.thread_id != turn.launch.agent_session_id:
-            is_fork = self._opening.is_fork and turn.launch.fork_from is not None
-            started = SessionStarted(agent_session_id=self._opening.thread_id, is_fork=is_fork)
+            started = SessionStarted(
+                agent_session_id=self._opening.thread_id, is_fork=self._opening.is_fork
+            )
             outputs.append(Emit(started))
         return [*outputs, self._stop(turn)] if turn.is_stopping else outputs
 

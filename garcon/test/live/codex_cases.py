@@ -6,7 +6,11 @@ import os
 from pathlib import Path
 from typing import Any, cast
 
-from garcon.contract.runs import UnknownEvent
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+
+from garcon.contract.runs import NativeRow, NativeSession, UnknownEvent
 from garcon.runtime.executor import LocalRuntime
 from garcon.testing.agent_runs import RecordingSink
 from garcon.testing.codex_cli import MODEL
@@ -87,6 +91,18 @@ class CodexCase(CodexRuntimeCase):
         _, sink = await self.go(prompt, **changes)
         await sink.ended(60.0)
         return sink
+
+    async def remembered(self, session_id: str) -> list[NativeRow]:
+        """Read a session's history."""
+        found: list[NativeRow] = []
+
+        def take(rows: Any) -> Deferred[None]:
+            found.extend(rows)
+            return deferLater(cast(Any, reactor), 0)
+
+        session = NativeSession("codex", session_id, str(self.project))
+        await self.codex.read_history(session, take)
+        return found
 
     @property
     def asked(self) -> dict[str, Any]:

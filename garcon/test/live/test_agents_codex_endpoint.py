@@ -91,19 +91,23 @@ class EndpointTests(CodexCase):
             self.assertNotIn(TEAM, repr(said_of))
 
     async def test_a_chat_goes_there_and_back(self) -> None:
-        """What was said is known at each place; the session is another one after each change."""
+        """What was said is known at each place; the session is another one after each change, and
+        remembers each thing once.
+        """
         self.script.push("one", "three")
         self.elsewhere.push("two")
         first = await self.whole("turn 1")
         second = await self.whole("turn 2", agent_session_id=first.session_id, **ROUTED)
         self.assertEqual(second.texts, ["two"])
         self.assertNotEqual(second.session_id, first.session_id)
-        self.assertFalse(second.of(SessionStarted)[0].is_fork)
+        self.assertTrue(second.of(SessionStarted)[0].is_fork)
         self.assertIn("turn 1", str(self.elsewhere.asked[-1].body["input"]))
         third = await self.whole("turn 3", agent_session_id=second.session_id)
         self.assertEqual(third.texts, ["three"])
         for text in ("turn 1", "turn 2", "two"):
             self.assertIn(text, str(self.asked["input"]))
+        said = [getattr(row, "content", None) for row in await self.remembered(third.session_id)]
+        self.assertEqual(said, ["turn 1", "one", "turn 2", "two", "turn 3", "three"])
 
     async def test_a_changed_profile_takes_another_process(self) -> None:
         """In the same session; an unchanged one keeps the process."""

@@ -8,7 +8,6 @@ import signal
 from typing import Any, cast
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from garcon.contract.messages import (
@@ -19,7 +18,6 @@ from garcon.contract.messages import (
 from garcon.contract.runs import (
     ForkPoint,
     HistoryMessage,
-    NativeRow,
     NativeSession,
     PermissionWithdrawn,
     RunEnded,
@@ -184,18 +182,6 @@ class Sessions(CodexCase):
         await self.eventually(lambda: bool(memory.ended), "the end of the command")
         second = await self.whole("and?", agent_session_id=first.session_id)
         self.assertEqual(second.results, [("from-behind\n", False)])
-
-    async def remembered(self, session_id: str) -> list[NativeRow]:
-        """Read a session's history."""
-        found: list[NativeRow] = []
-
-        def take(rows: Any) -> Deferred[None]:
-            found.extend(rows)
-            return deferLater(cast(Any, reactor), 0)
-
-        session = NativeSession("codex", session_id, str(self.project))
-        await self.codex.read_history(session, take)
-        return found
 
 
 class Stops(CodexCase):

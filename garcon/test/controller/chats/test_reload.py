@@ -436,6 +436,28 @@ class SuccessTests(ReloadCase):
                 self.successResultOf(self.reload().done)
                 self.assertEqual([text for _, _, text in self.kinds()], texts)
 
+    def test_a_session_that_began_as_a_fork_of_the_one_before(self) -> None:
+        """It has what that had: each row is there once, and what only the fork's source has said
+        stays where it was told to the first one.
+        """
+        fork = {"sourceChatId": CHAT, "chatId": OTHER}
+        self.assertEqual(self.asked(operations.FORK, fork).status, 200)
+        view = self.messages(OTHER).body["transcriptViewId"]
+        for session, is_fork in (("own", False), ("at a provider", True), ("back", True)):
+            self.run_chat(view, chatId=OTHER, command=f"to {session}")
+            self.local.last.session(session, is_fork=is_fork)
+            self.local.last.say(session)
+            self.local.last.finish()
+        said = ["to own", "own", "to at a provider", "at a provider", "to back", "back"]
+        for _ in range(2):
+            turns = zip(said[::2], said[1::2], strict=True)
+            self.native.remembered = [
+                row for asked, answer in turns for row in (told(asked), replied(answer))
+            ]
+            self.successResultOf(self.reload(OTHER).done)
+            texts = [text for _, _, text in self.kinds(OTHER)]
+            self.assertEqual(texts, ["hello", "hi", *said])
+
     def test_progress_is_told(self) -> None:
         """At least once in each phase, with all rows so far."""
         reloading = self.reload()

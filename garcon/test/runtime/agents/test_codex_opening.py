@@ -78,14 +78,16 @@ class OpeningTests(CodexCase):
 
     def test_with_another_provider_it_is_forked(self) -> None:
         """A thread cannot change its provider, but its fork can have another; that is the session
-        from then on.
+        from then on, and has all that was said.
         """
         self.converse(THREAD, agent_session_id=THREAD)
         self.reply(config={"model_provider": "mine"})
         self.reply(thread={"id": THREAD, "modelProvider": "garcon"})
         self.must_ask("thread/fork", threadId=THREAD, modelProvider="mine", excludeTurns=True)
         self.ready("thread-2")
-        self.assertEqual(self.taken.events, [SessionStarted(agent_session_id="thread-2")])
+        self.assertEqual(
+            self.taken.events, [SessionStarted(agent_session_id="thread-2", is_fork=True)]
+        )
         self.converse(THREAD, agent_session_id=THREAD, **ROUTED)
         self.assertEqual(self.sent["method"], "thread/read")
         self.reply(thread={"id": THREAD, "modelProvider": "openai"})
