@@ -275,6 +275,7 @@ class Controller:
         warn_without_nvx()
         for lease in self._leases:
             lease.restate()
+        self.local.start()
         await self._open_store()
         await self.providers.open(self.store)
         await self.settings.load()

@@ -117,7 +117,9 @@ class _Watch:
     IExecutorRuntime, IFileHost, ILeftoverHost, ITerminalHost, INativeDrift, INativeHistory
 )
 class LocalRuntime:
-    """The executor of this machine.  Owned by the service, which ends it with `stop`."""
+    """The executor of this machine.  Owned by the service, which begins it with `start` and ends
+    it with `stop`.
+    """
 
     _log = Logger()
 
@@ -170,7 +172,6 @@ class LocalRuntime:
         """
         if not self._has_looked:
             self._has_looked = True
-            self._noted.start()
             self._tasks.spawn("look at what the agents offer", self._agents.entries(None))
         agent_ids = self._agents.ids()
         return succeed(
@@ -338,6 +339,10 @@ class LocalRuntime:
         return succeed(tuple(self._runs))
 
     # -- the owner's side
+
+    def start(self) -> None:
+        """Begin to note what hangs on this process, for the one that comes after it."""
+        self._noted.start()
 
     @returns_deferred
     async def stop(self) -> None:

@@ -44,12 +44,14 @@ class Worker:
         descriptor_path: str,
         wall_clock: Callable[[], float],
         runtime: IExecutorRuntime,
+        start_runtime: Callable[[], None],
         end_runtime: Callable[[], Deferred[None]],
         open_link: LinkFactory,
         listen: Callable[[ILink], LinkListener] | None = None,
     ) -> None:
         self._reactor = reactor
         self._lease = lease
+        self._start_runtime = start_runtime
         self._end_runtime = end_runtime
         self._open_link = open_link
         self._listen = listen
@@ -67,6 +69,7 @@ class Worker:
         """
         # The process may have become a daemon since the lease was taken.
         self._lease.restate()
+        self._start_runtime()
         try:
             self.gateway.start()
             lines = [f"Started at {self.gateway.base_url}"]

@@ -228,6 +228,7 @@ def _compose(options: Options, reactor: Any, root: ConfigRoot, lease: Lease) -> 
         root.executor_descriptor,
         time.time,
         runtime,
+        runtime.start,
         runtime.stop,
         open_link,
         None if plan is None else listen,

@@ -167,6 +167,20 @@ class LocalTests(LeftoverCase):
         self.see_and_end("local", pid)
         self.end_all("local")
 
+    def test_an_orphan_without_a_mark_outlives_the_controller(self) -> None:
+        """As on a worker: it was noted while it hung on the controller."""
+        pid = self.begin(self.controller, UNMARKED)
+        noted = self.controller.config / "controller-processes.json"
+        eventually("it is noted", lambda: noted.exists() and f"[{pid}," in noted.read_text())
+        for _ in range(2):
+            self.controller.kill()
+            self.controller = self.fleet.controller()
+            self.assertIn(pid, self.left("local"))
+        self.see_and_end("local", pid)
+        self.end_all("local")
+        self.controller.stop()
+        self.assertFalse(noted.exists())
+
     def test_another_config_root_s_are_none_of_ours(self) -> None:
         """Two services of one account do not name, and cannot end, each other's."""
         pid = self.begin(self.controller, DAEMON)

@@ -112,6 +112,7 @@ class Cast(SynchronousTestCase):
         self.reactor = Machine()
         self.root = ConfigRoot(self.mktemp())
         self.runtime = HeldRuntime()
+        self.begun: list[str] = []
         self.ended: list[str] = []
         self.network = MemoryNetwork()
         self.secret = new_secret()
@@ -126,6 +127,10 @@ class Cast(SynchronousTestCase):
         link.start()
         return link
 
+    def start_runtime(self) -> None:
+        """Note that it was asked for."""
+        self.begun.append("runtime")
+
     def end_runtime(self) -> Deferred[None]:
         """Note that it was asked for."""
         self.ended.append("runtime")
@@ -139,6 +144,7 @@ class Cast(SynchronousTestCase):
             self.root.executor_descriptor,
             lambda: 1700000000.25,
             self.runtime,
+            self.start_runtime,
             self.end_runtime,
             self.open_link,
         )
@@ -176,6 +182,7 @@ class LifeCycle(Cast):
     def test_an_orderly_stop(self) -> None:
         """Descriptor and lease are gone, the runtime was ended, the port is closed."""
         worker = self.started()
+        self.assertEqual(self.begun, ["runtime"])
         stopping = worker.shut_down()
         self.reactor.advance(2)
         self.assertTrue(self.successResultOf(stopping))
