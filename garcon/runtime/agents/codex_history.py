@@ -17,6 +17,7 @@ from garcon.runtime.agents import codex_items
 from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
 from garcon.runtime.agents.codex_turn import COMPACTED
 from garcon.runtime.agents.codex_wire import an_object, objects_of, text_of
+from garcon.runtime.agents.history import is_preface
 from garcon.runtime.cutting import fitting
 from garcon.runtime.interfaces import TakeRows
 
@@ -95,11 +96,12 @@ def pieces(found: Iterator[NativeRow]) -> Iterator[Sequence[NativeRow]]:
 
 
 def _user(item: dict[str, Any], at: str) -> UserMessage | None:
+    """Return an input, without what was put ahead of it for a thread that had not heard it."""
     texts, images = [], []
     for part in objects_of(item.get("content")):
         match part.get("type"):
-            case "text":
-                texts.append(text_of(part.get("text")))
+            case "text" if not is_preface(text := text_of(part.get("text"))):
+                texts.append(text)
             case "image" if (url := text_of(part.get("url"))).startswith("data:image/"):
                 images.append(Image(data=url))
     text = "\n\n".join(texts)

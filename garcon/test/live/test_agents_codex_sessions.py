@@ -100,9 +100,13 @@ class Sessions(CodexCase):
         self.assertIn("In short: one.", str(self.asked["input"]))
 
     async def test_what_it_remembers(self) -> None:
-        """All of it, in order, from a process of its own; twice the same."""
+        """All of it, in order, from a process of its own; twice the same.  What it was told of the
+        chat before its session is none of it.
+        """
         self.script.push(said("I will.", runs_command("echo done")), "All done.", "two")
-        first = await self.whole("turn 1", images=[Image(data=PIXEL)])
+        earlier = [HistoryMessage("user", "turn 0"), HistoryMessage("assistant", "zero")]
+        first = await self.whole("turn 1", images=[Image(data=PIXEL)], history=earlier)
+        self.assertIn("turn 0", str(self.script.asked[0].body["input"]))
         await self.whole("turn 2", agent_session_id=first.session_id)
         remembered = await self.remembered(first.session_id)
         self.assertEqual(remembered, await self.remembered(first.session_id))

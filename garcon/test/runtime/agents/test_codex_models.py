@@ -10,11 +10,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from garcon.contract.agents import AgentAuth
 from garcon.contract.catalogs import Model
 from garcon.contract.messages import AssistantMessage, Image, ToolResult, UserMessage
+from garcon.contract.runs import HistoryMessage
 from garcon.runtime.agents.codex import account
 from garcon.runtime.agents.codex_history import PIECE_BYTES, PIECE_ROWS, pieces, rows
 from garcon.runtime.agents.codex_models import WELL_KNOWN, read
 from garcon.runtime.agents.codex_settings import USUAL_EFFORTS
+from garcon.runtime.agents.history import preface
 from garcon.test.runtime.agents.replay import NOW
+from garcon.testing.agent_runs import a_launch
 
 BEGUN = "2026-12-01T00:46:07.255Z"
 MILLISECONDS = 1796085967255
@@ -120,6 +123,14 @@ class Histories(SynchronousTestCase):
         self.assertIsInstance(result, ToolResult)
         (compacted,) = rows(self.entry("contextCompaction"))
         self.assertEqual(type(compacted).__name__, "Compaction")
+
+    def test_what_a_fresh_thread_was_told_is_no_input(self) -> None:
+        """It is in no row: the chat has the rows that it was made of."""
+        earlier = preface(a_launch("hi", history=[HistoryMessage(role="user", content="earlier")]))
+        content = [{"type": "text", "text": text} for text in (earlier, "hi")]
+        (message,) = rows(self.entry("userMessage", content=content))
+        self.assertEqual(message, UserMessage(timestamp=BEGUN, content="hi"))
+        self.assertEqual(list(rows(self.entry("userMessage", content=content[:1]))), [])
 
     def test_nothing_of_what_shows_nothing(self) -> None:
         """Empty input, and items that are unknown or no item."""
