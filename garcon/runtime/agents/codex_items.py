@@ -85,6 +85,16 @@ def unended(item: Item, now: str, *, may_go_on: bool) -> ToolResult:
     )
 
 
+def changed_paths(item: Item) -> list[str]:
+    """Return the files that a change would write, remove, or move something to."""
+    found = []
+    for change in objects_of(item.get("changes")):
+        found.append(text_of(change.get("path")))
+        if moved := text_of(an_object(change.get("kind")).get("move_path")):
+            found.append(moved)
+    return found
+
+
 def script_of(command: str) -> str:
     """Return what a shell was given, without the shell."""
     try:

@@ -31,6 +31,7 @@ from garcon.runtime.agents.codex_requests import Asked
 from garcon.runtime.agents.codex_usage import Spent
 from garcon.runtime.agents.codex_wire import an_object, answer, objects_of, text_of
 from garcon.runtime.agents.conversation import Emit, Output, Unknown, notice, row
+from garcon.runtime.agents.inside import is_inside
 from garcon.runtime.agents.stamps import Stamp
 from garcon.runtime.agents.unknown import new_fields
 
@@ -213,7 +214,7 @@ class CodexTurn:
             text = f"{asked.server} asks what only Codex itself can be told, and was told nothing: "
             no = answer(asked.request_id, asked.denied())
             return [no, notice(text + text_of(asked.parameters.get("message")), stamp)]
-        verdict = _verdict(self.launch, asked)
+        verdict = self._verdict(asked)
         if verdict is None:
             return self._ask_user(asked, stamp)
         answered = answer(asked.request_id, asked.allowed() if verdict else asked.denied())
@@ -226,6 +227,31 @@ class CodexTurn:
             timestamp=stamp.now,
         )
         return [Emit(resolved), answered]
+
+    def _verdict(self, asked: Asked) -> bool | None:
+        """Decide a request by ourselves, or return None: the user decides."""
+        if asked.is_for_user:
+            return None
+        match self.launch.permission_mode:
+            case "bypassPermissions" | "manualBypass":
+                return True
+            case "plan":
+                return False
+            case "acceptEdits" if asked.kind == "edit" and not asked.root:
+                # Codex asks about what its sandbox does not let it change, which is outside mostly.
+                return True if self._stays_inside(asked) else None
+        return None
+
+    def _stays_inside(self, asked: Asked) -> bool:
+        """Whether a change is one that was told in this turn, of nothing but the project's files.
+
+        A subagent's calls may have the names of ours: its requests have another turn's.
+        """
+        if asked.parameters.get("turnId") != self.id:
+            return False
+        item = self._open.get(text_of(asked.parameters.get("itemId")), {})
+        paths = codex_items.changed_paths(item)
+        return bool(paths) and all(is_inside(path, self.launch.project_path) for path in paths)
 
     def _ask_user(self, asked: Asked, stamp: Stamp) -> list[Output]:
         self._questions[stamp.fresh_id] = asked
@@ -286,20 +312,6 @@ _HANDLERS: dict[str, Callable[[CodexTurn, dict[str, Any], Stamp], list[Output]]]
     "warning": CodexTurn._warning,
 }
 HANDLED = frozenset(_HANDLERS)
-
-
-def _verdict(launch: Launch, asked: Asked) -> bool | None:
-    """Decide a request by ourselves, or return None: the user decides."""
-    if asked.is_for_user:
-        return None
-    match launch.permission_mode:
-        case "bypassPermissions" | "manualBypass":
-            return True
-        case "plan":
-            return False
-        case "acceptEdits" if asked.kind == "edit" and not asked.root:
-            return True
-    return None
 
 
 def _unknown(item: dict[str, Any]) -> list[Output]:

@@ -5,7 +5,6 @@ decides, or lets the user do so (decisions.md 33).
 from __future__ import annotations
 
 import json
-import posixpath
 from typing import Any
 
 from attrs import define, field, frozen
@@ -18,6 +17,7 @@ from garcon.contract.runs import (
     PermissionResponse,
 )
 from garcon.runtime.agents.conversation import Emit, Output
+from garcon.runtime.agents.inside import is_inside
 from garcon.runtime.agents.pi_rows import tool_use
 from garcon.runtime.agents.pi_wire import Message, an_object, confirmed, text_of
 from garcon.runtime.agents.stamps import Stamp
@@ -60,16 +60,10 @@ def verdict(mode: PermissionMode, project: str, call: Call) -> bool | None:
     if mode == "plan":
         return False
     if mode == "acceptEdits" and call.name in EDITING:
-        return True if _is_inside(project, text_of(call.given.get("path"))) else None
+        path = text_of(call.given.get("path"))
+        # Pi itself reads `~` and a leading `@` as more than a name.
+        return True if not path.startswith(("~", "@")) and is_inside(path, project) else None
     return None
-
-
-def _is_inside(project: str, path: str) -> bool:
-    # Pi itself reads `~` and a leading `@` as more than a name.
-    if not path or path[0] in "~@":
-        return False
-    whole = posixpath.normpath(posixpath.join(project, path))
-    return whole.startswith(posixpath.join(posixpath.normpath(project), ""))
 
 
 @define(eq=False)

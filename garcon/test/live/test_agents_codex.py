@@ -3,11 +3,13 @@ they fail."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import tempfile
 from pathlib import Path
 
+from garcon.contract.catalogs import PermissionMode
 from garcon.contract.messages import (
     ApplyPatchToolUse,
     AskUserQuestionToolUse,
@@ -124,14 +126,17 @@ class Turns(CodexCase):
         self.assertEqual(sink.of(PermissionRequested), [])
 
     async def test_a_patch_outside_of_the_project(self) -> None:
-        """Is asked about, with the change, and made when it is allowed; or not."""
+        """Is asked about, with the change, and made when it is allowed; or not.  Who accepts edits
+        has not accepted that.
+        """
         outside = Path(tempfile.mkdtemp(dir="/var/tmp"))
         self.addCleanup(shutil.rmtree, outside)
-        for allow in (True, False):
-            path = outside / f"made-{allow}"
+        modes: list[PermissionMode] = ["default", "acceptEdits"]
+        for mode, allow in itertools.product(modes, (True, False)):
+            path = outside / f"made-{mode}-{allow}"
             patch = f"*** Begin Patch\n*** Add File: {path}\n+hello\n*** End Patch"
             self.script.push(said(FreeCall("apply_patch", patch)), "So be it.")
-            run_id, sink = await self.go("patch it")
+            run_id, sink = await self.go("patch it", permission_mode=mode)
             tool = (await sink.asked()).requested_tool
             assert isinstance(tool, ApplyPatchToolUse)
             self.assertEqual((tool.file_path, "hello" in str(tool.patch)), (str(path), True))

@@ -191,7 +191,7 @@ class Modes(CodexCase):
         yes, no = {"decision": "accept"}, {"decision": "decline"}
         for mode, command, edit in (
             ("default", None, None),
-            ("acceptEdits", None, yes),
+            ("acceptEdits", None, None),
             ("manualBypass", yes, yes),
             ("bypassPermissions", yes, yes),
             ("plan", no, no),
@@ -200,10 +200,43 @@ class Modes(CodexCase):
             self.assertEqual(self.answered(mode, EDIT), edit, mode)
             self.assertIsNone(self.answered(mode, QUESTION, questions=QUESTIONS), mode)
 
+    def test_accepted_edits_are_those_of_the_project(self) -> None:
+        """What is changed outside of it, even in part, is the user's to allow."""
+        project, outside = "/srv/project/a", "/srv/projects/a"
+        moved: dict[str, Any] = {"path": project, "kind": {"type": "update", "move_path": outside}}
+        for accepted, changes in (
+            (True, [{"path": project}]),
+            (True, [{"path": project}, {"path": "b"}]),
+            (False, [{"path": outside}]),
+            (False, [{"path": project}, {"path": outside}]),
+            (False, [{"path": "../a"}]),
+            (False, [moved]),
+            (False, [{"kind": {"type": "add"}}]),
+            (False, []),
+        ):
+            self.begin("acceptEdits")
+            self.item("fileChange", "started", changes=changes)
+            self.taken.sent.clear()
+            self.ask(EDIT)
+            said = [{"id": 7, "result": {"decision": "accept"}}] if accepted else []
+            self.assertEqual(self.taken.sent, said, changes)
+
+    def test_an_edit_that_was_not_told_of_is_not_accepted(self) -> None:
+        """Not by what a call says that has ended, and not by another turn's of the same name."""
+        inside = {"changes": [{"path": "/srv/project/a"}]}
+        for end, asked in (("completed", {}), ("started", {"turnId": "a subagent's"})):
+            self.begin("acceptEdits")
+            self.item("fileChange", "started", **inside)
+            self.item("fileChange", end, status="completed", **inside)
+            self.taken.sent.clear()
+            self.ask(EDIT, **asked)
+            self.assertEqual(self.taken.sent, [])
+            self.assertEqual(self.decide(), {"decision": "accept"})
+
     def test_a_change_that_brings_a_directory(self) -> None:
         """Who accepts edits has not accepted that; the directory is shown."""
         self.begin("acceptEdits")
-        self.item("fileChange", "started", changes=[])
+        self.item("fileChange", "started", changes=[{"path": "/srv/project/a"}])
         self.ask(EDIT, grantRoot="/srv", reason="more")
         tool = self.taken.asked.requested_tool
         assert isinstance(tool, RequestPermissionsToolUse)
