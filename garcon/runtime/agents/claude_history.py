@@ -78,8 +78,9 @@ def can_fork(
 
 
 def has_moved_on(point: SessionPoint, environment: Mapping[str, str]) -> bool:
-    """Whether a session has more to show than it had after an entry.  One that has not that entry,
-    or is not there, does not tell.
+    """Whether a session has more to show than it had after an entry, but for failures: the last
+    turn's own is no entry that it could be forked at, and one of another's follows its input.  One
+    that has not that entry, or is not there, does not tell.
     """
     session = point.session
     path = session_file(session.agent_session_id, session.project_path, environment)
@@ -91,10 +92,14 @@ def has_moved_on(point: SessionPoint, environment: Mapping[str, str]) -> bool:
         name = str(entry.get("uuid"))
         if name == point.anchor:
             is_behind = True
-        elif is_behind and name not in seen and next(_rows(entry, {}), None) is not None:
+        elif is_behind and name not in seen and _shows_more(entry):
             return True
         seen.add(name)
     return False
+
+
+def _shows_more(entry: Message) -> bool:
+    return any(not isinstance(row, ErrorMessage) for row in _rows(entry, {}))
 
 
 def changed(session: NativeSession, environment: Mapping[str, str]) -> float:

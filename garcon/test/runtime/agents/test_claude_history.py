@@ -312,6 +312,16 @@ class FindingTests(HistoryCase):
         self.assertTrue(has(end))
         self.assertFalse(has("nothing") or has(end, "/srv/other"))
 
+    def test_the_failure_of_the_last_turn_is_no_more(self) -> None:
+        """It lies behind the turn's last entry; what was said after it is more."""
+        self.user("first")
+        result = self.user([{"type": "tool_result", "tool_use_id": "t", "content": "done"}])
+        self.says("API Error: 500 boom", isApiErrorMessage=True, error="server_error")
+        point = SessionPoint(NativeSession("claude", SESSION, PROJECT), result)
+        self.assertFalse(claude_history.has_moved_on(point, self.environment))
+        self.user("by hand")
+        self.assertTrue(claude_history.has_moved_on(point, self.environment))
+
     def test_where_it_can_be_forked(self) -> None:
         """At an entry that it has, and that its compaction has not left behind."""
 
