@@ -48,7 +48,9 @@ class MessageFlow:
         self._pipe = pipe
         self._lines = Lines(largest, LARGE_LINE)
         self._waiting: deque[bytes | list[bytes]] = deque()
-        self._is_busy = self._is_held = self._is_paused = self._is_over = False
+        self._is_busy = self._is_held = self._is_paused = False
+        self.is_over = False
+        """Whether nothing is delivered any more."""
 
     @property
     def is_waiting(self) -> bool:
@@ -62,14 +64,14 @@ class MessageFlow:
 
     def feed(self, data: bytes) -> None:
         """Take what the pipe delivers; raises `LineTooLong`, after which nothing can be taken."""
-        if not self._is_over:
+        if not self.is_over:
             self._waiting.extend(self._lines.feed(data))
             self._drain()
 
     def finish(self) -> None:
         """The pipe has ended: what came after the last line end is a line too."""
         rest = self._lines.rest()
-        if rest and not self._is_over:
+        if rest and not self.is_over:
             self._waiting.append(rest)
             self._drain()
 
@@ -85,7 +87,7 @@ class MessageFlow:
 
     def drop(self) -> None:
         """Forget what has not been delivered, and deliver nothing any more."""
-        self._is_over = True
+        self.is_over = True
         self._lines.rest()
         self._waiting.clear()
         self._is_busy = self._is_held = False
@@ -117,7 +119,7 @@ class MessageFlow:
         d.addBoth(decoded)
 
     def _deliver(self, message: dict[str, Any] | None, line: bytes) -> None:
-        if self._is_over:
+        if self.is_over:
             return
         if message is not None:
             self._take(message)
@@ -133,7 +135,7 @@ class MessageFlow:
         self._go_on()
 
     def _go_on(self) -> None:
-        if self._is_over or self._is_busy:
+        if self.is_over or self._is_busy:
             return
         self._drain()
         if self.is_waiting:

@@ -226,6 +226,8 @@ class AgentProcess(ProcessProtocol):
                 await self._wait_for_exit(SIGNAL_WAIT)
         self._signal("KILL")
         await self._wait_for_exit(KILL_WAIT)
+        if self._exited is None:
+            self._leave()
         if self._group is not None:
             self._group.kill()
         await descendants.kill()
@@ -276,10 +278,10 @@ class AgentProcess(ProcessProtocol):
 
     def childConnectionLost(self, childFD: int) -> None:
         self._open_pipes.discard(childFD)
-        if childFD == 1 and not self._has_exceeded:
+        if childFD == 1 and not self._flow.is_over:
             self._flow.finish()
-        if childFD == 1 and self._exited is None:
-            self._silence = self._clock.callLater(SILENCE, self._gone_silent)
+            if self._exited is None:
+                self._silence = self._clock.callLater(SILENCE, self._gone_silent)
         self._report_if_all_is_told()
 
     def processExited(self, reason: Failure) -> None:
@@ -344,7 +346,7 @@ class AgentProcess(ProcessProtocol):
     def _gone_silent(self) -> None:
         if self._flow.is_waiting or not self._flow.is_empty:
             self._silence = self._clock.callLater(SILENCE, self._gone_silent)
-        elif not self._has_exceeded:
+        elif not self._flow.is_over:
             self._exceed(silent())
 
     def _exceed(self, failure: RunFailure) -> None:
@@ -358,8 +360,14 @@ class AgentProcess(ProcessProtocol):
         if self._exited is None and self.transport is not None:
             try:
                 self.transport.signalProcess(name)
-            except ProcessExitedAlready:
-                pass  # its exit is on the way
+            except (ProcessExitedAlready, PermissionError):
+                pass  # its exit is on the way, or it became another user's: not ours to end
+
+    def _leave(self) -> None:
+        """Take its pipes from one that still runs, so that it notices; nobody hears of it."""
+        assert self.transport is not None
+        self._flow.drop()
+        self.transport.loseConnection()
 
     async def _wait_for_exit(self, seconds: float) -> None:
         if self._exited is not None:

@@ -127,5 +127,5 @@ class _Question(ProcessProtocol):
     def _kill(self) -> None:
         try:
             cast(IProcessTransport, self.transport).signalProcess("KILL")
-        except ProcessExitedAlready:
-            pass  # its exit is on the way
+        except (ProcessExitedAlready, PermissionError):
+            pass  # its exit is on the way, or it became another user's: not ours to end

@@ -307,7 +307,10 @@ class PtyProcess(ProcessProtocol):
         """Signal the shell itself; its id is nobody else's before its exit was collected."""
         for number in numbers:
             if self._code is None:
-                os.kill(self._pid, number)
+                try:
+                    os.kill(self._pid, number)
+                except PermissionError:
+                    pass  # it became another user's; it notices that its terminal goes
 
     async def _wait_for_exit(self, seconds: float) -> None:
         if self._code is not None:

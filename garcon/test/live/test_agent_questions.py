@@ -15,6 +15,7 @@ from twisted.trial.unittest import TestCase
 from garcon.contract.agents import AgentAuth
 from garcon.runtime.agents.question import OUTPUT, ask_program
 from garcon.testing.local_runtimes import ClaudeRuntimeCase, RuntimeCase, runs
+from garcon.testing.refused_signals import refuse_signals
 
 SLEEPER = "import os, time; open({path!r}, 'w').write(str(os.getpid())); time.sleep(90)"
 """A program that says who it is, and stays."""
@@ -72,6 +73,18 @@ class QuestionTests(TestCase):
         path = Path(self.mktemp()).resolve()
         source = SLEEPER.format(path=str(path))
         self.assertIsNone(await self.ask(source, 4.0))
+        await self.assert_gone(path)
+
+    async def test_a_program_that_became_another_users(self) -> None:
+        """Takes no signal of ours; what it has started ends all the same."""
+        path, child = (Path(self.mktemp()).resolve() for _ in range(2))
+        script = f"sleep 300 & echo $! > {child}; echo $$ > {path}; read x; wait"
+        asking = ask_program(reactor, ["sh", "-c", script], {"PATH": os.defpath}, 4.0)
+        while not path.exists() or not path.read_text():
+            await deferLater(reactor, 0.02)
+        refuse_signals(self, int(path.read_text()))
+        self.assertIsNone(await asking)
+        self.assertFalse(runs(int(child.read_text())))
         await self.assert_gone(path)
 
     async def test_nobody_waits_any_more(self) -> None:

@@ -20,7 +20,10 @@ from garcon.errors import GarconError
 from garcon.runtime.agents.flow import LINES_AT_ONCE
 from garcon.runtime.agents.long_lines import LARGE_LINE
 from garcon.runtime.agents.process import STDERR_TAIL, AgentProcess, Exit
+from garcon.runtime.cgroups import Cgroups
+from garcon.runtime.session_limits import SessionLimits
 from garcon.testing.local_runtimes import runs
+from garcon.testing.refused_signals import refuse_signals
 
 
 class Processes(TestCase):
@@ -33,7 +36,9 @@ class Processes(TestCase):
         self.exits: list[Exit] = []
         self.changed: Waiters[None] = Waiters()
 
-    def start(self, script: str, **variables: str) -> AgentProcess:
+    def start(
+        self, script: str, limits: SessionLimits | None = None, **variables: str
+    ) -> AgentProcess:
         """Run a shell script as an agent."""
 
         def received(message: dict[str, Any]) -> None:
@@ -44,7 +49,7 @@ class Processes(TestCase):
             self.exits.append(exit)
             self.changed.fire(None)
 
-        process = AgentProcess(reactor, received, ended)
+        process = AgentProcess(reactor, received, ended, limits=limits)
         environment = {"PATH": os.environ.get("PATH", os.defpath), **variables}
         process.start(["sh", "-c", script], environment, str(self.directory))
         self.addCleanup(process.end, "TERM", at_once=True)
@@ -126,6 +131,24 @@ class Processes(TestCase):
         self.assertFalse(runs(self.messages[0]["pid"]))
         self.assertFalse(runs(process.pid))
         self.assertEqual(str(self.exits[0]), "ended by signal 9")
+
+    async def test_one_that_became_another_users(self) -> None:
+        """It takes no signal of ours: its group and what it started are ended all the same, and it
+        finds its input at its end.
+        """
+        groups = Cgroups(str(self.directory), memory=0, processes=0)
+        process = self.start(
+            'setsid sleep 303 & echo "{\\"pid\\": $!}"; while read line; do :; done; exit 7',
+            SessionLimits(groups=groups),
+        )
+        await self.until(1)
+        [group] = self.directory.glob("garcon-agent-*")
+        refuse_signals(self, process.pid)
+        await process.end("TERM", at_once=True)
+        self.assertEqual((group / "cgroup.kill").read_text(), "1")
+        self.assertFalse(runs(self.messages[0]["pid"]))
+        await self.until(1, exits=1)
+        self.assertEqual(self.exits, [Exit(status=7, signal=None)])
 
     async def test_what_hung_on_one_that_was_killed(self) -> None:
         """It is ended although it took its mark away and leads a session of its own: it was noted

@@ -19,6 +19,7 @@ from garcon.contract.terminals import TerminalSize
 from garcon.deferreds import Waiters
 from garcon.runtime.terminals.pty import PtyProcess
 from garcon.testing.local_runtimes import runs
+from garcon.testing.refused_signals import refuse_signals
 
 SIZE = TerminalSize(cols=101, rows=33)
 
@@ -325,6 +326,16 @@ class Ends(PtyCase):
         await process.end()
         await self.gone(process.pid)
         self.assertEqual(terminals_open(), before - 1)
+
+    async def test_one_that_became_another_users(self) -> None:
+        """Takes no signal of ours, but its terminal is taken away, which the kernel tells it."""
+        process = self.script("echo ready; exec sleep 1000")
+        await self.until(b"ready")
+        before = terminals_open()
+        refuse_signals(self, process.pid)
+        await process.end()
+        self.assertEqual(terminals_open(), before - 1)
+        self.assertEqual(await self.exit(), 129)
 
     async def test_one_whose_output_is_held(self) -> None:
         """Ends as any other."""
