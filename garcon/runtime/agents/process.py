@@ -27,6 +27,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
+from garcon.contract.limits import KIB
 from garcon.contract.runs import RunFailure
 from garcon.deferreds import Waiters, returns_deferred
 from garcon.errors import GarconError
@@ -50,6 +51,8 @@ OUTPUT_GRACE = 1.0
 """How long output may still come after the exit: an orphan that holds the pipe would keep it open
 for ever.
 """
+PIPE = 64 * KIB
+"""What a pipe holds: what comes after more than that was not written before the exit."""
 SILENCE = 5.0
 """How long an agent may go on that has closed its output."""
 STDIN_WAIT, SIGNAL_WAIT, KILL_WAIT = 2.0, 3.0, 2.0
@@ -119,7 +122,8 @@ class AgentProcess(ProcessProtocol):
         self._exited: Exit | None = None
         self._grace: IDelayedCall | None = None
         self._silence: IDelayedCall | None = None
-        self._is_late = False
+        self._late_output = 0
+        """Bytes, after the exit."""
         self._reported = False
         self._exit_waiters: Waiters[None] = Waiters()
         self._stderr: deque[bytes] = deque()
@@ -261,6 +265,8 @@ class AgentProcess(ProcessProtocol):
         if self._has_exceeded:
             return
         self._output += len(data)
+        if self._exited is not None:
+            self._late_output += len(data)
         limit = self._limits.output
         if limit is not None and self._output > limit:
             self._exceed(too_much_output(limit))
@@ -293,7 +299,7 @@ class AgentProcess(ProcessProtocol):
             self._descendants.parent_gone()
         self._exit_waiters.fire(None)
         if self._open_pipes:
-            self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
+            self._wait_for_output()
         else:
             self._report_if_all_is_told()
 
@@ -302,9 +308,17 @@ class AgentProcess(ProcessProtocol):
     def _flowed(self) -> None:
         """What had to wait has been delivered; more may still come from the pipe."""
         self._report_if_all_is_told()
-        if self._is_late:
-            self._is_late = False
-            self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
+        if self._grace is None or self._reported:
+            return
+        if self._late_output < PIPE:
+            self._wait_for_output()  # the pipe was left alone until now
+        elif not self._grace.active():
+            self._report()  # an orphan may go on for ever
+
+    def _wait_for_output(self) -> None:
+        if self._grace is not None and self._grace.active():
+            self._grace.cancel()
+        self._grace = self._clock.callLater(OUTPUT_GRACE, self._report)
 
     def _report_if_all_is_told(self) -> None:
         if self._exited and self._flow.is_empty and not self._open_pipes:
@@ -312,11 +326,8 @@ class AgentProcess(ProcessProtocol):
 
     def _report(self) -> None:
         """Tell the owner of the end, after the last message."""
-        if self._reported or self._exited is None:
-            return
-        if self._flow.is_waiting:
-            self._is_late = True  # what has come is told first, and what follows it
-            return
+        if self._reported or self._exited is None or self._flow.is_waiting:
+            return  # what has come is told first, and what follows it: see `_flowed`
         self._reported = True
         self._flow.drop()
         if self._grace is not None and self._grace.active():
