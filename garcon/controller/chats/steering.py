@@ -80,6 +80,11 @@ class _Delivery:
     settled: Deferred[None] = field(factory=Deferred)
     """Fires for whoever asked; they may have given it up."""
 
+    @property
+    def is_promised(self) -> bool:
+        """Whether somebody was told already that it may have arrived: its row has to be there."""
+        return self.record.is_terminal
+
 
 @define(eq=False)
 class Steering:
@@ -219,7 +224,7 @@ class Steering:
 
     def _replayed(self, chat: Chat, record: Record, source: Source) -> _Taken:
         """One that is still under way has an unknown outcome for whoever repeats it, and for good
-        (chats.md 3.12).
+        (chats.md 3.12).  Its row is kept from then on, whatever comes of its delivery.
         """
         if not record.is_terminal:
             self._settle(record, source.concluded(chat, steer_errors.unknown()))
@@ -328,7 +333,8 @@ class Steering:
         try:
             outcome = await self._asked(delivery.chat, steer)
         finally:
-            turn.steered(steered, is_kept=delivery.source.is_kept(outcome))
+            is_kept = delivery.is_promised or delivery.source.is_kept(outcome)
+            turn.steered(steered, is_kept=is_kept)
         return outcome
 
     async def _asked(self, chat: Chat, steer: Steer) -> Steered:
@@ -352,6 +358,10 @@ class Steering:
         self, delivery: _Delivery, outcome: Steered, steered: SteeredInput | None
     ) -> None:
         source, chat = delivery.source, delivery.chat
+        if steered is None and delivery.is_promised:
+            # It was never sent, so its row is kept behind the end, and the next run carries it.
+            steered = self._input(delivery)
+            delivery.turn.keep(steered)
         is_delivered = outcome.outcome == "delivered"
         error: GarconError | None
         if is_delivered and steered is not None and not steered.is_durable:
@@ -359,11 +369,11 @@ class Steering:
         elif is_delivered:
             error = source.concluded(chat, None)
         elif steered is not None and steered.is_kept and not source.is_kept(outcome):
-            # Its turn ended while it was on its way, and has kept it for the next one.
+            # Its turn ended while it was on its way, or it was promised: it does not go back.
             error = source.concluded(chat, steer_errors.unknown())
         else:
             error = source.concluded(chat, steer_errors.of(outcome.outcome, outcome.text))
-        if not delivery.record.is_terminal:
+        if not delivery.is_promised:
             self._settle(delivery.record, error)
         if not delivery.settled.called:
             delivery.settled.callback(None)

@@ -414,6 +414,11 @@ class Turn:
                 self._keep_input(steered)
         self._let_go()
 
+    def keep(self, steered: SteeredInput) -> None:
+        """Put an input that was not sent into the transcript, also behind the end."""
+        self._keep_input(steered)
+        self._commits.go()
+
     def _keep_input(self, steered: SteeredInput) -> None:
         steered.is_kept = True
         first = self._chat.with_text(steered.preview)

@@ -278,7 +278,9 @@ class RefusedTests(EntryCase):
         self.assertEqual(self.delivered(), ["one"])
 
     def test_a_replay_of_one_under_way(self) -> None:
-        """Unknown for good: the entry counts as sent at once, whatever comes of it."""
+        """Unknown for good: the entry counts as sent at once, whatever comes of it, and its row
+        is there.
+        """
         delivery = self.held()
         first = self.entry(clientRequestId="r")
         again = self.entered(clientRequestId="r")
@@ -287,7 +289,24 @@ class RefusedTests(EntryCase):
         self.assertEqual(self.waiting(), ["two"])
         delivery.callback(Steered(outcome="rejected"))
         self.assertSaid(self.successResultOf(first), "unknown")
-        self.assertEqual(self.waiting(), ["two"])
+        self.assertEqual((self.waiting(), self.texts()), (["two"], ["long", "one"]))
+
+    def test_a_replay_of_one_that_is_not_sent(self) -> None:
+        """Its turn ends before it goes: its row is there, and the next run carries it."""
+        self.clear()
+        entry = self.queued("see @file")
+        resolving: Deferred[str] = Deferred()
+        self.local.resolutions.append(resolving)
+        first = self.entry(entry, clientRequestId="r")
+        again = self.entered(entry, clientRequestId="r")
+        self.assertSaid(again, "unknown")
+        self.local.last.finish()
+        resolving.callback("see the file")
+        self.assertSaid(self.successResultOf(first), "unknown")
+        self.assertEqual((self.delivered(), self.waiting()), ([], []))
+        self.assertEqual(self.texts(), ["long", "see @file"])
+        self.run_chat(self.view, command="next")
+        self.assertEqual(self.prompts()[-1], "see @file\n\nnext")
 
     def test_plain_errors(self) -> None:
         """Validation, stale views and unknown chats say nothing of a delivery."""

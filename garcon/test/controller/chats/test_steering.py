@@ -392,6 +392,31 @@ class IdentityTests(SteerCase):
         self.assertEqual(self.asked(operations.STEER, body).code, "STEER_OUTCOME_UNKNOWN")
         self.assertEqual((self.delivered(), self.texts()), (["more"], ["long", "more"]))
 
+    def test_an_unfinished_steer_again_that_is_not_taken(self) -> None:
+        """Its row is there all the same, as of every unknown outcome."""
+        body = self.steer_body()
+        delivery = self.held()
+        first = self.ask(operations.STEER, body)
+        self.asked(operations.STEER, body)
+        delivery.callback(Steered(outcome="not-delivered"))
+        self.assertEqual(self.successResultOf(first).code, "STEER_OUTCOME_UNKNOWN")
+        self.assertEqual(self.texts(), ["long", "more"])
+
+    def test_an_unfinished_steer_again_while_the_controller_stops(self) -> None:
+        """Its turn among the deliveries never comes; its row is there after the restart."""
+        self.held()
+        self.steer("one").addErrback(lambda _: None)
+        body = self.steer_body("two")
+        second = self.ask(operations.STEER, body)
+        self.asked(operations.STEER, body)
+        end = self.chats.shut_down()
+        self.clock.advance(1)
+        self.successResultOf(end)
+        self.assertEqual(self.successResultOf(second).code, "STEER_OUTCOME_UNKNOWN")
+        self.assertEqual(self.delivered(), ["one"])
+        self.restart()
+        self.assertEqual(self.texts(), ["long", "one", "two"])
+
     def test_the_same_message_under_another_request(self) -> None:
         """Success, without a row or a delivery (2.4)."""
         self.steered(clientMessageId="m")
