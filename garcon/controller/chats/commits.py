@@ -58,7 +58,10 @@ class Commits:
         self._is_writing = False
         self._refusals = 0
         self._retry: IDelayedCall | None = None
-        self._flush: Waiters[None] = Waiters()
+        self._added = self._kept = 0
+        """Rows so far, and how many of them are durable."""
+        self._flushes: dict[int, Waiters[None]] = {}
+        """Who waits until so many are, fewest first."""
         self._room: Waiters[None] = Waiters()
         self._is_closed = False
 
@@ -84,6 +87,7 @@ class Commits:
         if self._is_closed:
             return
         self._pending.append(_Pending(draft, durable, touch))
+        self._added += 1
         self._bytes += len(draft.payload)
 
     def save_chat(self) -> None:
@@ -92,10 +96,7 @@ class Commits:
 
     def go(self) -> None:
         """Commit what waits, unless a commit runs already: then it goes with the next one."""
-        if self._is_writing or self._retry is not None or self._is_closed:
-            return
-        if not self._pending:
-            self._flush.fire(None)
+        if self._is_writing or self._retry is not None or not self._pending:
             return
         batch = self._pending[:COMMIT_ROWS]
         del self._pending[:COMMIT_ROWS]
@@ -111,9 +112,9 @@ class Commits:
         ).addErrback(lambda f: self._log.failure("a turn's commit went wrong", failure=f))
 
     async def flushed(self) -> None:
-        """Fire once every row so far is durable, or given up."""
-        if self._pending or self._is_writing:
-            await self._flush.wait()
+        """Fire once every row so far is durable, or given up; more may have come by then."""
+        if self._kept < self._added and not self._is_closed:
+            await self._flushes.setdefault(self._added, Waiters()).wait()
 
     def close(self) -> None:
         """Drop what waits: its chat is gone."""
@@ -123,12 +124,13 @@ class Commits:
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
-        self._flush.fire(None)
+        self._let_go()
         self._room.fire(None)
 
     def _written(self, batch: Sequence[_Pending], kept: tuple[Row, ...]) -> None:
         self._is_writing = False
         self._refusals = 0
+        self._kept += len(batch)
         for one, row in zip(batch, kept, strict=True):
             self._bytes -= len(row.payload)
             if one.touch is not None:
@@ -136,8 +138,14 @@ class Commits:
             if one.durable is not None:
                 one.durable(row)
         self.go()
+        self._let_go()
         if self._has_room:
             self._room.fire(None)
+
+    def _let_go(self) -> None:
+        """Fire for whom nothing is left to wait for."""
+        while self._flushes and (self._is_closed or min(self._flushes) <= self._kept):
+            self._flushes.pop(min(self._flushes)).fire(None)
 
     def _refused(self, batch: list[_Pending], saved: bool, f: Failure) -> None:
         self._is_writing = False

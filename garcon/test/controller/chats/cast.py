@@ -22,8 +22,10 @@ from garcon.controller.handlers import Answer, Handlers
 from garcon.controller.principals import LOCAL_PRINCIPAL, Principal
 from garcon.controller.providers.offers import Offers
 from garcon.store.interfaces import IStore
+from garcon.store.sqlite import SqliteStore
 from garcon.test.controller.chats.codes import check_failure
 from garcon.testing.fake_runtime import FakeExecutors, FakeRuntime
+from garcon.testing.inline_threads import InlinePool, InlineReactor
 from garcon.testing.memory_store import MemoryStore
 
 CHAT, OTHER = "1767000000000001", "1767000000000002"
@@ -225,3 +227,17 @@ class ChatsTestCase(SynchronousTestCase):
         """Return a turn's receipt."""
         query = {"chatId": chat_id, "turnId": turn_id}
         return self.asked(operations.TURN_RECEIPT, query=query)
+
+
+class HeldStoreTestCase(ChatsTestCase):
+    """Over a file; with `pool.held` set, `pool.run_next` does one commit or read at a time."""
+
+    def make_store(self) -> IStore:
+        self.pool = InlinePool()
+        return SqliteStore(self.mktemp(), InlineReactor(), self.pool)
+
+    def tearDown(self) -> None:
+        while len(self.pool):
+            self.pool.run_next()
+        self.pool.held = False
+        self.successResultOf(self.store.close())

@@ -12,13 +12,20 @@ from garcon.contract.events import ChatMessages, TransientFeedMutation, Upsert
 from garcon.contract.messages import BashToolUse
 from garcon.contract.runs import Delivery, PermissionAutoResolved, PermissionWithdrawn
 from garcon.errors import CallError
-from garcon.test.controller.chats.cast import CHAT, INSTANCE, OTHER, ChatsTestCase, Said
+from garcon.test.controller.chats.cast import (
+    CHAT,
+    INSTANCE,
+    OTHER,
+    ChatsTestCase,
+    HeldStoreTestCase,
+    Said,
+)
 from garcon.testing.fake_runtime import AT
 
 STALE = (409, "PERMISSION_NOT_ACTIONABLE", False)
 
 
-class PermissionTests(ChatsTestCase):
+class PermissionCase(ChatsTestCase):
     """A chat whose agent asks."""
 
     def setUp(self) -> None:
@@ -72,6 +79,10 @@ class PermissionTests(ChatsTestCase):
             self.assertEqual((event.chat_id, event.transcript_view_id), (CHAT, self.view))
         kinds = [msgspec.to_builtins(event.mutation)["kind"] for event in told]
         return list(zip([event.transient_revision for event in told], kinds, strict=True))
+
+
+class PermissionTests(PermissionCase):
+    """Its questions, and what becomes of them."""
 
     def test_a_question_is_told_behind_its_row(self) -> None:
         """Whoever sees it live has its message already (server.md A.11.1)."""
@@ -307,3 +318,21 @@ class PermissionTests(ChatsTestCase):
         self.assertEqual((self.last_kind(), self.live()), ("permission-request", []))
         self.assertEqual(self.decided().failure, STALE)
         self.assertEqual(self.last_kind(), "permission-request")
+
+
+class TalkingTests(PermissionCase, HeldStoreTestCase):
+    """An agent that goes on talking, and a store that works when the test says."""
+
+    def test_a_decision_is_answered_with_the_commit_that_holds_its_row(self) -> None:
+        """Not with an earlier one, and however much comes after it."""
+        self.pool.held = True
+        self.local.last.say("one")
+        d = self.decide()
+        self.local.last.say("two")
+        self.pool.run_next()
+        self.assertNoResult(d)
+        self.local.last.say("three")
+        self.pool.run_next()
+        self.assertEqual(len(self.pool), 1)
+        self.assertEqual(self.successResultOf(d).status, 200)
+        self.pool.run_next()

@@ -9,13 +9,14 @@ from twisted.internet.defer import Deferred
 
 from garcon.contract import operations
 from garcon.contract.limits import INTERACTIVE_READ, INTERACTIVE_WAIT
+from garcon.contract.runs import UnknownEvent
 from garcon.contract.steering import SteerCapture, Steered, SteerTarget
 from garcon.controller.chats import ledger
 from garcon.controller.chats.commits import RETRIES
 from garcon.controller.chats.lanes import WAITING
 from garcon.controller.chats.steering import MENTIONS_WAIT
 from garcon.errors import CallError, GarconError
-from garcon.test.controller.chats.cast import CHAT, OTHER, Said
+from garcon.test.controller.chats.cast import CHAT, OTHER, HeldStoreTestCase, Said
 from garcon.test.controller.chats.queue_cast import QueueTestCase
 
 
@@ -523,6 +524,35 @@ class MentionTests(SteerCase):
         for d in (first, second):
             self.assertEqual(self.successResultOf(d).status, 202)
         self.assertEqual(self.delivered(), ["see @a: hello", "then this"])
+
+
+class TalkingTests(SteerCase, HeldStoreTestCase):
+    """An agent that goes on talking, and a store that works when the test says."""
+
+    def test_answered_with_the_commit_that_holds_its_row(self) -> None:
+        """However much comes after it."""
+        delivery = self.held()
+        d = self.steer()
+        self.pool.held = True
+        delivery.callback(Steered(outcome="delivered"))
+        self.local.last.say("one")
+        self.assertNoResult(d)
+        self.pool.run_next()
+        self.assertEqual(len(self.pool), 1)
+        self.assertEqual(self.successResultOf(d).status, 202)
+        self.pool.run_next()
+
+    def test_not_answered_before_its_row_is_durable(self) -> None:
+        """Whatever else is, by then."""
+        delivery = self.held()
+        d = self.steer()
+        self.pool.held = True
+        self.local.last.emit(UnknownEvent(agent_id="scripted", kind="odd", raw="{}"))
+        delivery.callback(Steered(outcome="delivered"))
+        self.pool.run_next()
+        self.assertNoResult(d)
+        self.pool.run_next()
+        self.assertEqual(self.successResultOf(d).status, 202)
 
 
 class ShutDownTests(SteerCase):
