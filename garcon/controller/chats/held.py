@@ -16,6 +16,8 @@ class Held:
     _holds: int = 0
     _events: list[RunEvent] = field(factory=list)
     _size: int = 0
+    is_closed: bool = False
+    """Nothing of it will be wanted any more."""
 
     @property
     def is_on(self) -> bool:
@@ -35,6 +37,9 @@ class Held:
         self._holds -= 1
 
     def keep(self, event: RunEvent) -> None:
+        """Let a fact wait; it is dropped once this is closed."""
+        if self.is_closed:
+            return
         self._events.append(event)
         self._size += len(msgspec.json.encode(event))
 
@@ -44,6 +49,11 @@ class Held:
             return []
         events, self._events, self._size = self._events, [], 0
         return events
+
+    def close(self) -> None:
+        """Forget what waits, and whatever comes."""
+        self.is_closed = True
+        self.drop()
 
     def drop(self) -> None:
         """Forget what waits."""

@@ -200,6 +200,8 @@ class Turn:
                 self._let_go()
                 return "interrupt-requested"
             if fate is Fate.TAKEN:
+                self._held.close()
+                self._let_in.fire(None)
                 await self._agent_end.soon()
         tell("interrupt-requested")
         self.end_now()
@@ -255,8 +257,10 @@ class Turn:
     # IRunSink
 
     def room(self) -> Deferred[None]:
-        """More is welcome while nothing is held back and the store keeps up."""
-        if self._held.is_on and not self.has_ended:
+        """More is welcome while nothing is held back and the store keeps up; and again once a stop
+        was taken, as the run's end comes behind whatever it said before.
+        """
+        if self._held.is_on and not self._held.is_closed and not self.has_ended:
             return self._let_in.wait()
         return self._commits.room()
 

@@ -193,6 +193,20 @@ class RoomTests(ChatsTestCase):
         self.clock.advance(16)
         self.successResultOf(room)
 
+    def test_once_a_stop_was_taken(self) -> None:
+        """What comes is dropped, but for the end."""
+        self.local.say_nothing = True
+        d = self.stop()
+        room = self.sink.room()
+        self.assertNoResult(room)
+        self.local.unanswered[0].callback(True)
+        self.successResultOf(room)
+        self.local.last.say("late")
+        self.successResultOf(self.sink.room())
+        self.local.last.interrupted()
+        self.successResultOf(d)
+        self.assertEqual(self.kinds()[-1][2], "again")
+
     def test_after_the_end(self) -> None:
         """Whatever comes is dropped."""
         self.local.last.finish()
