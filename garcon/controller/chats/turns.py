@@ -270,16 +270,19 @@ class Turn:
             # Of no turn's making: neither a stop nor the end keeps it from being counted.
             self._unknown(event)
             return
-        if self._end is not None or self.is_settled:
-            return
+        # A stop waits for the end also where the turn is over before.
         self._agent_end.noticed(event)
+        if not self.has_ended:
+            self._heard(event)
+        self._agent_end.told()
+
+    def _heard(self, event: RunEvent) -> None:
         if self._held.is_on:
             self._held.keep(event)
             if self._held.is_full:
                 self._overflow()
         else:
             self._take(event)
-        self._agent_end.told()
 
     def _take(self, event: RunEvent) -> None:
         match event:
@@ -463,6 +466,7 @@ class Turn:
             self._state.tasks.spawn("ending a turn that cannot be kept", self._agent_end.abort())
         self._end = ("failed", RunFailure("INTERNAL_ERROR", "The turn's output could not be kept."))
         self._questions.clear()
+        self._let_in.fire(None)
         self._settle()
 
     def _settle(self) -> None:

@@ -6,7 +6,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract import operations
 from garcon.contract.events import ProcessingUpdated, SessionStopped
-from garcon.controller.chats.commits import PENDING_ROWS
+from garcon.controller.chats.commits import PENDING_ROWS, RETRIES
 from garcon.controller.chats.service import COMMANDS_WAIT
 from garcon.errors import CallError, GarconError, LaneLost
 from garcon.test.controller.chats.cast import CHAT, OTHER, ChatsTestCase
@@ -87,6 +87,19 @@ class StopTests(ChatsTestCase):
     def flood(self) -> None:
         for n in range(PENDING_ROWS + 2):
             self.local.last.say(f"{n}")
+
+    def test_a_turn_whose_rows_are_lost_meanwhile(self) -> None:
+        """It has failed, and the stop is answered when its agent has ended."""
+        self.memory.refusals = RETRIES + 1
+        self.local.last.say("lost")
+        self.local.holds_aborts = True
+        d = self.stop()
+        self.clock.pump([1.0] * RETRIES)
+        self.assertIsNone(self.phase())
+        self.assertNoResult(d)
+        self.local.last.interrupted()
+        self.assertEqual(self.successResultOf(d).body["outcome"], "interrupt-requested")
+        self.assertEqual(self.receipt(self.turn).body["state"], "failed")
 
     def test_an_agent_that_does_not_end_is_left_behind(self) -> None:
         """Ten seconds after it took the stop the turn is over all the same."""

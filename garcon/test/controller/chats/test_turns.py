@@ -207,6 +207,17 @@ class RoomTests(ChatsTestCase):
         self.successResultOf(d)
         self.assertEqual(self.kinds()[-1][2], "again")
 
+    def test_once_rows_are_lost(self) -> None:
+        """The turn is over, whatever is still held back."""
+        self.memory.refusals = RETRIES + 1
+        self.local.last.say("lost")
+        self.local.say_nothing = True
+        self.stop()
+        room = self.sink.room()
+        self.assertNoResult(room)
+        self.clock.pump([1.0] * RETRIES)
+        self.successResultOf(room)
+
     def test_after_the_end(self) -> None:
         """Whatever comes is dropped."""
         self.local.last.finish()
