@@ -14,8 +14,6 @@ from twisted.internet.defer import (
     Deferred,
     DeferredList,
     DeferredSemaphore,
-    FirstError,
-    gatherResults,
 )
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -39,21 +37,36 @@ async def gathered(
 ) -> list[T]:
     """Do all of it, `most` at a time, and return what comes of each, in order.
 
-    The first failure cancels what has not ended and is raised; so does a cancellation.
+    The first failure cancels what has not ended, once, and is raised when all of it has; so does a
+    cancellation.  A second one waits no longer, and leaves what still cleans up to itself.
     """
 
     def begin(work: Callable[[], Coroutine[Deferred[Any], Any, T]]) -> Deferred[T]:
         return Deferred.fromCoroutine(work())
 
+    failures: list[Failure] = []
+
+    def failed(f: Failure) -> None:
+        failures.append(f)
+        if len(failures) == 1:
+            for d in begun:
+                d.cancel()
+
     turns = DeferredSemaphore(most)
     begun = [turns.run(begin, work) for work in works]
+    for d in begun:
+        d.addErrback(failed)
+    ending = Ending.of(DeferredList(begun))
     try:
-        return await gatherResults(begun, consumeErrors=True)
-    except FirstError as error:
-        for d in begun:
-            d.cancel()
-        assert error.subFailure.value is not None
-        raise error.subFailure.value from None
+        results = await ending.wait()
+    except CancelledError:
+        failed(Failure())
+        await ending.wait()
+        raise
+    if failures:
+        assert failures[0].value is not None
+        raise failures[0].value from None
+    return [result for _, result in results]
 
 
 class Tasks(Service):
@@ -88,13 +101,15 @@ class Tasks(Service):
         return ended.addCallback(lambda _: None)
 
     def stopService(self) -> Deferred[None]:
-        """Cancel what runs and fire when all of it has ended."""
+        """Cancel what runs and fire when all of it has ended; cancelling this only waits no
+        longer.
+        """
         super().stopService()
         running = list(self._running)
         ended = DeferredList(running, consumeErrors=True)
         for d in running:
             d.cancel()
-        return ended.addCallback(lambda _: None)
+        return Ending.of(ended.addCallback(lambda _: None)).wait()
 
 
 class Waiters(Generic[T]):
@@ -125,3 +140,46 @@ class Waiters(Generic[T]):
         waiting, self._waiting = self._waiting, []
         for d in waiting:
             d.errback(Failure(error))
+
+
+class Ending(Generic[T]):
+    """How some work ends, for any number of those who wait for it and cannot cancel it."""
+
+    _log = Logger()
+
+    def __init__(self) -> None:
+        self._results: list[T | Failure] = []
+        """What came of it, once it is over."""
+        self._waiting: list[Deferred[T]] = []
+        self._was_left = False
+
+    @classmethod
+    def of(cls, work: Deferred[T]) -> Ending[T]:
+        """Return that of a work which is nobody else's."""
+        ending: Ending[T] = cls()
+        work.addBoth(ending.done)
+        return ending
+
+    def done(self, result: T | Failure) -> None:
+        """It is over.  A failure is logged where whoever waited for it has gone."""
+        self._results.append(result)
+        waiting, self._waiting = self._waiting, []
+        is_unheard = self._was_left and not waiting
+        if isinstance(result, Failure) and is_unheard and not result.check(CancelledError):
+            self._log.failure("what nobody waits for any more failed", failure=result)
+        for d in waiting:
+            d.callback(result)
+
+    def wait(self) -> Deferred[T]:
+        """Fire when it is over; cancelling forgets the waiter and nothing else."""
+
+        def leave(d: Deferred[T]) -> None:
+            self._waiting.remove(d)
+            self._was_left = True
+
+        d: Deferred[T] = Deferred(leave)
+        if self._results:
+            d.callback(self._results[0])
+        else:
+            self._waiting.append(d)
+        return d

@@ -1,14 +1,15 @@
-"""Work that is done together (`deferreds.gathered`)."""
+"""Work that is done together, owned, or waited for by many (`deferreds`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
-from garcon.deferreds import gathered
+from garcon.deferreds import Ending, Tasks, gathered
 
 
 class GatheredTests(SynchronousTestCase):
@@ -56,3 +57,107 @@ class GatheredTests(SynchronousTestCase):
     def test_nothing(self) -> None:
         """Is done at once."""
         self.assertEqual(self.successResultOf(self.gather(0, 2)), [])
+
+
+class CleanUpTests(SynchronousTestCase):
+    """Work whose end takes its time."""
+
+    def setUp(self) -> None:
+        self.cleaning: list[Deferred[None]] = []
+        self.cleaned: list[str] = []
+
+    async def work(self, name: str) -> None:
+        """Wait until it is cancelled, and then until the test says so."""
+        try:
+            await Deferred[None]()
+        finally:
+            self.cleaning.append(Deferred())
+            await self.cleaning[-1]
+            self.cleaned.append(name)
+
+    def gather(self) -> Deferred[list[None]]:
+        works = [partial(self.work, name) for name in ("a", "b")]
+        return Deferred.fromCoroutine(gathered(works, 2))
+
+    def test_what_is_cancelled_together_ends_together(self) -> None:
+        """The first to have cleaned up does not disturb the other, and both are waited for."""
+        d = self.gather()
+        d.cancel()
+        first, second = self.cleaning
+        first.callback(None)
+        self.assertEqual(self.cleaned, ["a"])
+        self.assertNoResult(d)
+        second.callback(None)
+        self.assertEqual(self.cleaned, ["a", "b"])
+        self.failureResultOf(d, CancelledError)
+
+    def test_a_failure_is_told_when_the_others_have_cleaned_up(self) -> None:
+        """Which nothing cuts short."""
+
+        async def fails() -> None:
+            raise ValueError("no")
+
+        works: list[Callable[[], Coroutine[Deferred[Any], Any, None]]]
+        works = [partial(self.work, "a"), fails]
+        d = Deferred.fromCoroutine(gathered(works, 2))
+        self.assertNoResult(d)
+        self.cleaning[0].callback(None)
+        self.assertEqual(self.cleaned, ["a"])
+        self.failureResultOf(d, ValueError)
+
+    def test_who_gives_up_twice(self) -> None:
+        """Is not waited for, and what cleans up is left to itself."""
+        d = self.gather()
+        d.cancel()
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        for cleaning in self.cleaning:
+            cleaning.callback(None)
+        self.assertEqual(self.cleaned, ["a", "b"])
+
+    def test_a_stop_that_is_given_up(self) -> None:
+        """Leaves the tasks to their cleaning up as well."""
+        tasks = Tasks()
+        tasks.spawn("a", self.work("a"))
+        stopping = tasks.stopService()
+        stopping.cancel()
+        self.failureResultOf(stopping, CancelledError)
+        self.cleaning[0].callback(None)
+        self.assertEqual(self.cleaned, ["a"])
+
+
+class EndingTests(SynchronousTestCase):
+    """How one work ends, for many."""
+
+    def setUp(self) -> None:
+        self.work: Deferred[str] = Deferred()
+        self.ending = Ending.of(self.work)
+
+    def test_everybody_hears_of_it(self) -> None:
+        """Those who come late too, and a failure as well as a result."""
+        waits = [self.ending.wait() for _ in range(2)]
+        self.work.callback("x")
+        waits.append(self.ending.wait())
+        self.assertEqual([self.successResultOf(d) for d in waits], ["x", "x", "x"])
+        failed = Ending.of(fail(ValueError("no")))
+        for _ in range(2):
+            self.failureResultOf(failed.wait(), ValueError)
+
+    def test_cancelling_forgets_one_who_waits(self) -> None:
+        """And nothing else."""
+        gone, waits = self.ending.wait(), self.ending.wait()
+        gone.cancel()
+        self.failureResultOf(gone, CancelledError)
+        self.assertFalse(self.work.called)
+        self.work.callback("x")
+        self.assertEqual(self.successResultOf(waits), "x")
+
+    def test_a_failure_when_all_have_gone(self) -> None:
+        """Is logged, unless it was cancelled."""
+        for error, logged in ((ValueError("no"), 1), (CancelledError(), 0)):
+            work: Deferred[str] = Deferred()
+            gone = Ending.of(work).wait()
+            gone.cancel()
+            self.failureResultOf(gone, CancelledError)
+            work.errback(error)
+            self.assertEqual(len(self.flushLoggedErrors()), logged)

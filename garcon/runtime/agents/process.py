@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
 
 from attrs import frozen
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.error import ProcessExitedAlready
 from twisted.internet.interfaces import (
     IDelayedCall,
@@ -29,7 +29,7 @@ from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
 from garcon.contract.runs import RunFailure
-from garcon.deferreds import Waiters, returns_deferred
+from garcon.deferreds import Ending, Waiters
 from garcon.errors import GarconError
 from garcon.runtime import marks
 from garcon.runtime.agents import tree, unread
@@ -208,13 +208,16 @@ class AgentProcess(ProcessProtocol):
         if self._descendants is not None:
             self._descendants.note()
 
-    @returns_deferred
-    async def end(self, polite: Literal["INT", "TERM"], *, at_once: bool = False) -> None:
-        """End the process and everything it left, and fire when they are gone.
+    def end(self, polite: Literal["INT", "TERM"], *, at_once: bool = False) -> Deferred[None]:
+        """End the process and everything it left, and fire when they are gone.  Whoever waits may
+        be cancelled; the end goes on.
 
         It is asked by the end of its input, then by a signal, and then not asked.  `at_once` skips
         the asking.
         """
+        return Ending.of(Deferred.fromCoroutine(self._end(polite, at_once))).wait()
+
+    async def _end(self, polite: Literal["INT", "TERM"], at_once: bool) -> None:
         descendants = self._descendants
         if descendants is None:
             return  # it was never started
@@ -381,19 +384,11 @@ class AgentProcess(ProcessProtocol):
         self.transport.loseConnection()
 
     async def _wait_for_exit(self, seconds: float) -> None:
-        if self._exited is not None:
-            return
-        d = self._exit_waiters.wait()
-        late = self._clock.callLater(seconds, d.cancel)
-        try:
-            await d
-        except CancelledError:
-            if late.active():
-                late.cancel()
-                raise
-            return
-        if late.active():
-            late.cancel()
+        if self._exited is None:
+            try:
+                await self._exit_waiters.wait().addTimeout(seconds, self._clock)
+            except TimeoutError:
+                pass  # then it is asked in another way
 
 
 def launch_failed(text: str) -> GarconError:

@@ -21,7 +21,7 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.python.failure import Failure
 
 from garcon.contract.limits import KIB
-from garcon.deferreds import Waiters
+from garcon.deferreds import Ending, Waiters
 from garcon.runtime import marks
 from garcon.runtime.agents.descendants import Descendants
 
@@ -78,8 +78,13 @@ class _Question(ProcessProtocol):
         self._descendants: Descendants
         self.answer: Deferred[bytes] = Deferred()
 
-    async def close(self) -> None:
-        """End it, if it still runs, and what it has left."""
+    def close(self) -> Deferred[None]:
+        """End it, if it still runs, and what it has left.  Whoever waits may be cancelled; the end
+        goes on.
+        """
+        return Ending.of(Deferred.fromCoroutine(self._close())).wait()
+
+    async def _close(self) -> None:
         if not self._has_exited:
             await self._descendants.record()
             self._kill()

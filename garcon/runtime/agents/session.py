@@ -26,7 +26,7 @@ from garcon.contract.runs import (
     SessionStarted,
 )
 from garcon.contract.steering import Steer, SteerCapture, Steered
-from garcon.deferreds import Waiters, returns_deferred
+from garcon.deferreds import Ending, Waiters, returns_deferred
 from garcon.errors import GarconError
 from garcon.runtime.agents.conversation import (
     Conversation,
@@ -71,7 +71,7 @@ class Member:
         """The limit that it passed."""
         self.waiting: Waiters[None] = Waiters()
         self.process: AgentProcess
-        self.ending: Ending | None = None
+        self.ending: Ending[None] | None = None
 
     def suits(self, invocation: Invocation) -> bool:
         """Whether it can go on with another turn, which it is told of."""
@@ -80,26 +80,6 @@ class Member:
             return False
         self.settings = invocation.settings
         return True
-
-
-class Ending:
-    """The end of one process, for any number of those who wait for it."""
-
-    def __init__(self) -> None:
-        self._over = False
-        self._waiters: Waiters[None] = Waiters()
-
-    def done(self, _: object) -> None:
-        self._over = True
-        self._waiters.fire(None)
-
-    def wait(self) -> Deferred[None]:
-        """Fire when it is over; cancelling forgets the waiter and nothing else."""
-        if self._over:
-            d: Deferred[None] = Deferred()
-            d.callback(None)
-            return d
-        return self._waiters.wait()
 
 
 @implementer(IAgentSession, ILimitedSession)
@@ -131,7 +111,7 @@ class AgentSession:
         self._converse = converse
         self._patience, self._most = patience, most
         self._member: Member | None = None
-        self._endings: set[Ending] = set()
+        self._endings: set[Ending[None]] = set()
         self._sink: IRunSink | None = None
         self._speaker: Member | None = None
         self._agent_id = ""
@@ -328,7 +308,7 @@ class AgentSession:
             member.process.hold()
             room.addCallback(lambda _: member.process.let_go())
 
-    def _end(self, member: Member, *, at_once: bool) -> Ending:
+    def _end(self, member: Member, *, at_once: bool) -> Ending[None]:
         """Begin the end of a process, once; a second call waits for the same end, but hurries it
         where asked.
         """
@@ -338,16 +318,16 @@ class AgentSession:
             if at_once:
                 member.process.hurry()
             return member.ending
-        ending = member.ending = Ending()
+        ending = member.ending = Ending[None]()
         self._endings.add(ending)
 
-        def done(result: object) -> None:
+        def done(_: object) -> None:
             self._endings.discard(ending)
             self._finish(member, "was ended")
             for event in member.unknown.first():
                 # It came after the last turn, and there will be no other.
                 self._log.info("an agent said what is not known: {kind}", kind=event.kind)
-            ending.done(result)
+            ending.done(None)
 
         d = member.process.end(self._polite, at_once=at_once)
         d.addErrback(lambda f: self._log.failure("the end of an agent failed", failure=f))

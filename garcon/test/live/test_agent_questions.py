@@ -98,6 +98,17 @@ class QuestionTests(TestCase):
         await self.assertFailure(asking, CancelledError)
         await self.assert_gone(path)
 
+    async def test_cancelled_again_while_it_is_ended(self) -> None:
+        """It ends all the same."""
+        path = Path(self.mktemp()).resolve()
+        asking = self.ask(SLEEPER.format(path=str(path)))
+        while not path.exists() or not path.read_text():
+            await deferLater(reactor, 0.02)
+        asking.cancel()
+        asking.cancel()
+        await self.assertFailure(asking, CancelledError)
+        await self.assert_gone(path)
+
 
 class AccountTests(RuntimeCase):
     """What the runtime says of its agents' accounts."""

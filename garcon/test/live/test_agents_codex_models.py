@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from twisted.internet import reactor
+from twisted.internet.defer import CancelledError, Deferred
 
 from garcon.contract.catalogs import AgentEntry
 from garcon.runtime.agents.codex_client import CodexClient, CodexFailed
@@ -156,6 +157,20 @@ class ClientTests(RuntimeCase):
             self.assertEqual(failure.text, "Codex has ended")
         else:
             self.fail("it was asked")
+
+    async def test_an_end_that_is_not_waited_for(self) -> None:
+        """Goes on to the end, however soon the wait was given up."""
+        client = self.a_client()
+        command = ["sh", "-c", "echo $$ > begun; exec sleep 300"]
+        opening = client.open(command, self.environment, str(self.project))
+        asking = Deferred.fromCoroutine(opening)
+        pid = await self.pid_in("begun")
+        closing = client.close()
+        closing.cancel()
+        await self.assertFailure(closing, CancelledError)
+        asking.cancel()
+        await self.assertFailure(asking, CancelledError)
+        await self.eventually(lambda: not Path(f"/proc/{pid}").exists(), "it is gone")
 
     async def test_an_answer_that_is_too_long(self) -> None:
         """Nothing that comes behind it is waited for."""
