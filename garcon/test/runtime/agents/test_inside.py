@@ -40,7 +40,7 @@ class InsideTests(SynchronousTestCase):
         (self.outside / "back").symlink_to(self.project)
         for path in ("out/a", "out/new/a", "file"):
             self.assertFalse(self.is_inside(path), path)
-        for path in ("in/a", self.outside / "back" / "a"):
+        for path in ("in/a", str(self.outside / "back" / "a")):
             self.assertTrue(self.is_inside(path), path)
         self.assertTrue(is_inside("a", str(self.outside / "back")))
 
