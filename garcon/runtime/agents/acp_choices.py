@@ -95,6 +95,11 @@ class Choices:
         if MODE in self._by_category:
             self._by_category[MODE].current = mode
 
+    def first(self, category: str) -> str:
+        """Return what it was when the session was opened, an empty text where it is no choice."""
+        choice = self._by_category.get(category)
+        return "" if choice is None else choice.first
+
     def offers(self, category: str, value: str | None) -> bool:
         """Whether a value can be chosen."""
         choice = self._by_category.get(category)

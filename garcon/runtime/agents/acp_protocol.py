@@ -136,12 +136,14 @@ class AcpConversation:
         return [Emit(SessionStarted(agent_session_id=session_id, is_fork=is_fork))]
 
     def _wishes(self, launch: Launch) -> list[tuple[str, str]]:
-        """Return what to choose: the agent's mode of this kind, else the one in which it asks.
-        The model goes before the effort, of which each has its own.
+        """Return what to choose: the agent's mode of this kind, else the one in which it asks,
+        else the one in which it began: none that an earlier turn chose stays in force.  The model
+        goes before the effort, of which each has its own.
         """
         modes = (
             self._ways.modes.get(launch.permission_mode),
             self._ways.modes.get("default"),
+            self._choices.first(MODE),
         )
         mode = next((m for m in modes if m and self._choices.offers(MODE, m)), "")
         effort = (THOUGHT_LEVEL, launch.thinking_mode)

@@ -145,7 +145,13 @@ class _Reader:
     def _modes(self, value: object, where: str) -> dict[str, str]:
         modes = self._table(value, where)
         self._only(modes, frozenset(PERMISSION_MODES), f"{where}.")
-        return {mode: self._text(own, f"{where}.{mode}") for mode, own in modes.items()}
+        named = {mode: self._text(own, f"{where}.{mode}") for mode, own in modes.items()}
+        if named and "default" not in named:
+            # A session that is taken up may still be in the mode of an earlier turn.
+            raise self._wrong(
+                f"{where}.default", "is missing: write the agent's mode in which it asks"
+            )
+        return named
 
     def _variables(self, value: object, where: str) -> dict[str, str]:
         given = self._table(value, where)

@@ -209,6 +209,34 @@ class Choosing(AcpCase):
         self.prompt(permission_mode="acceptEdits")
         self.assertEqual(self.methods(), ["session/set_mode", "session/set_mode"])
 
+    def test_no_mode_outlives_the_chats(self) -> None:
+        """A turn in a mode that the agent has no name for goes back to the one that it began in,
+        before its prompt.
+        """
+        for modes in ({}, {"default": "nowhere"}):
+            for chosen in ("bypassPermissions", "plan"):
+                self.taken = Taken()
+                self.converse(
+                    {"sessionId": "s", "modes": self.MODES}, modes={chosen: "edit", **modes}
+                )
+                self.prompt(permission_mode=chosen)
+                self.answer({})
+                self.answer({"stopReason": "end_turn"})
+                self.prompt(permission_mode="default")
+                self.assertEqual(self.taken.sent[-1]["method"], "session/set_mode")
+                self.assertEqual(self.taken.sent[-1]["params"]["modeId"], "ask")
+                self.answer({})
+                self.assertEqual(self.methods()[2:], ["session/set_mode", PROMPT])
+
+    def test_a_mode_that_the_agent_went_to_itself_is_left(self) -> None:
+        """By the next turn, without any names of ours too."""
+        self.converse({"sessionId": "s", "modes": self.MODES})
+        self.prompt()
+        self.update("current_mode_update", currentModeId="edit")
+        self.answer({"stopReason": "end_turn"})
+        self.prompt()
+        self.assertEqual(self.taken.sent[-1]["params"], {"sessionId": "s", "modeId": "ask"})
+
     def test_unlisted_values_are_not_asked_for(self) -> None:
         """Agents accept any word, so only listed ones are sent."""
         self.converse({"sessionId": "s", "modes": self.MODES}, modes={"plan": "nowhere"})

@@ -202,6 +202,10 @@ class Refused(Case):
             (f"[agents.a]\n{COMMAND}\nimages = 1", "agents.a.images must be true or false"),
             (f"[agents.a]\n{COMMAND}\nfork = 'message'", "agents.a.fork must be true or false"),
             (f"[agents.a]\n{COMMAND}\nhistory = ''", "agents.a.history must be true or false"),
+            (
+                f"[agents.a]\n{COMMAND}\nmodes = {{bypassPermissions = 'a-secret'}}",
+                "agents.a.modes.default is missing: write the agent's mode in which it asks",
+            ),
             (f"[agents.a]\n{COMMAND}\ncompact = true", "agents.a.compact must be a text"),
             (f"[agents.a]\n{COMMAND}\nefforts = []", "agents.a.efforts is empty"),
             (f"[agents.a]\n{COMMAND}\nefforts = ['huge']", "agents.a.efforts may name none, low"),
