@@ -1,8 +1,14 @@
 """What version 0.171.0 of Codex is known to say: its notifications that mean nothing to us, and the
-members of its items.  Whatever else comes is counted and kept (`unknown.py`).
+members of all that we read.  Whatever else comes is counted and kept (`unknown.py`).
 """
 
 from __future__ import annotations
+
+from typing import Any
+
+from garcon.runtime.agents.codex_wire import an_object, text_of
+from garcon.runtime.agents.conversation import Output, Unknown
+from garcon.runtime.agents.unknown import new_fields
 
 _MEANINGLESS = """
 account/gatewayOAuth/changed account/login/completed account/rateLimits/updated account/updated
@@ -32,8 +38,7 @@ windows/worldWritableWarning windowsSandbox/setupCompleted
 MEANINGLESS = frozenset(_MEANINGLESS.split())
 """Notifications that no row is made of, most of them about what we never ask for."""
 
-_EVERY = frozenset({"type", "id", "startedAtMs", "completedAtMs"})
-_MEMBERS = """
+_ITEMS = """
 agentMessage: moderation text phase memoryCitation delivery questions
 collabAgentToolCall: tool status senderThreadId receiverThreadIds prompt model reasoningEffort
     agentsStates
@@ -59,12 +64,77 @@ userMessage: clientId content
 webSearch: query action results
 """
 
+_NOTIFICATIONS = """
+error: error turnId willRetry
+guardianWarning: message
+item/completed: completedAtMs contentTokenCount item turnId
+item/started: item startedAtMs turnId
+model/rerouted: fromModel reason toModel turnId
+serverRequest/resolved: requestId
+thread/tokenUsage/updated: tokenUsage turnId
+turn/completed: turn
+turn/plan/updated: explanation plan turnId
+turn/started: turn
+warning: message
+"""
+_REQUESTS = """
+item/commandExecution/requestApproval: additionalPermissions approvalId availableDecisions command
+    commandActions cwd environmentId itemId kind networkApprovalContext proposedExecpolicyAmendment
+    proposedNetworkPolicyAmendments reason startedAtMs turnId
+item/fileChange/requestApproval: grantRoot itemId reason startedAtMs turnId
+item/permissions/requestApproval: cwd environmentId itemId permissions reason startedAtMs turnId
+item/tool/requestUserInput: autoResolutionMs isBlocking itemId questions turnId
+mcpServer/elicitation/request: _meta challenge description elicitationId environmentId message mode
+    requestedSchema serverName title turnId url
+"""
+_PARTS = """
+turn: completedAt durationMs error id items itemsView rootTurnId startedAt status
+error: additionalDetails codexErrorInfo message misalignment
+tokenUsage: last modelContextWindow total
+"""
+_ENDS = frozenset({"completed", "failed", "interrupted"})
+"""How a turn ends."""
 
-def _members() -> dict[str, frozenset[str]]:
-    entries = _MEMBERS.replace("\n    ", " ").split("\n")
-    named = (entry.partition(":") for entry in entries if entry)
-    return {kind: _EVERY | set(members.split()) for kind, _, members in named}
+
+def _table(text: str, *every: str) -> dict[str, frozenset[str]]:
+    entries = text.strip().replace("\n    ", " ").split("\n")
+    named = (entry.partition(":") for entry in entries)
+    return {kind: frozenset({*every, *members.split()}) for kind, _, members in named}
 
 
-MEMBERS = _members()
+MEMBERS = _table(_ITEMS, "type", "id", "startedAtMs", "completedAtMs")
 """By the type of an item."""
+_NOTIFICATION_MEMBERS = _table(_NOTIFICATIONS, "threadId")
+_REQUEST_MEMBERS = _table(_REQUESTS, "threadId")
+_PART_MEMBERS = _table(_PARTS)
+
+
+def unknown_in_notification(method: str, parameters: dict[str, Any]) -> list[Output]:
+    """Return what is to be said of a notification that we read."""
+    outputs = new_fields(method, parameters, _NOTIFICATION_MEMBERS[method])
+    for name, members in _PART_MEMBERS.items():
+        outputs += new_fields(name, an_object(parameters.get(name)), members)
+    if method.startswith("item/"):
+        outputs += _unknown_in_item(an_object(parameters.get("item")))
+    if method == "turn/completed":
+        outputs += _unknown_in_end(an_object(parameters.get("turn")))
+    return outputs
+
+
+def _unknown_in_item(item: dict[str, Any]) -> list[Output]:
+    kind = text_of(item.get("type"))
+    members = MEMBERS.get(kind)
+    if members is None:
+        return [Unknown(f"item.{kind}", item)]
+    return new_fields(f"item.{kind}", item, members)
+
+
+def _unknown_in_end(turn: dict[str, Any]) -> list[Output]:
+    status = text_of(turn.get("status"))
+    how = [] if status in _ENDS else [Unknown(f"turn.status.{status}", turn)]
+    return [*how, *new_fields("error", an_object(turn.get("error")), _PART_MEMBERS["error"])]
+
+
+def unknown_in_request(method: str, parameters: dict[str, Any]) -> list[Output]:
+    """Return what is to be said of a request that we serve."""
+    return new_fields(method, parameters, _REQUEST_MEMBERS[method])

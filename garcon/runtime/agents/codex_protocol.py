@@ -21,7 +21,11 @@ from garcon.contract.runs import (
 from garcon.contract.steering import Steer, SteerCapture, Steered, SteerTarget
 from garcon.runtime.agents import codex_requests
 from garcon.runtime.agents.codex_errors import failure_text
-from garcon.runtime.agents.codex_known import MEANINGLESS
+from garcon.runtime.agents.codex_known import (
+    MEANINGLESS,
+    unknown_in_notification,
+    unknown_in_request,
+)
 from garcon.runtime.agents.codex_opening import PURPOSES, Opening
 from garcon.runtime.agents.codex_settings import text_input, turn_parameters
 from garcon.runtime.agents.codex_steering import STEER, outcome
@@ -152,6 +156,11 @@ class CodexConversation:
             return []
         if method not in HANDLED and method not in _OF_TURNS:
             return [Unknown(method, message)]
+        unknown = unknown_in_notification(method, parameters)
+        return [*unknown, *self._told(method, parameters, stamp)]
+
+    def _told(self, method: str, parameters: dict[str, Any], stamp: Stamp) -> list[Output]:
+        """Take a notification that is known, whatever it is of."""
         turn = self._turn
         thread_id = parameters.get("threadId")
         if turn is None:
@@ -199,12 +208,12 @@ class CodexConversation:
             known = method in codex_requests.OTHERS
             no = refusal(request_id, METHOD_NOT_FOUND, f"Garcon does not serve {method}.")
             return [no, *([] if known else [Unknown(method, message)])]
-        turn = self._turn
+        turn, unknown = self._turn, unknown_in_request(method, parameters)
         shown = None if turn is None else turn.shown(parameters)
         asked = codex_requests.read(kind, request_id, parameters, shown, stamp.now)
         if turn is None:
-            return [answer(request_id, asked.denied())]
-        return turn.asked(asked, stamp)
+            return [*unknown, answer(request_id, asked.denied())]
+        return [*unknown, *turn.asked(asked, stamp)]
 
     # -- the turn's begin and end
 
@@ -227,13 +236,15 @@ class CodexConversation:
             return []
         outputs = self._named(turn, said)
         match said.get("status"):
-            case "completed" if not turn.is_stopping:
+            case _ if turn.is_stopping:
+                end = self._end(turn, "interrupted", None, stamp)
+            case "completed":
                 end = self._end(turn, "finished", None, stamp)
-            case "failed" if not turn.is_stopping:
+            case "interrupted":
+                end = self._end(turn, "interrupted", None, stamp)
+            case _:
                 text = failure_text(an_object(said.get("error")))
                 end = self._end(turn, "failed", text, stamp)
-            case _:
-                end = self._end(turn, "interrupted", None, stamp)
         return [*outputs, *end]
 
     def _end(

@@ -26,14 +26,12 @@ from garcon.contract.runs import (
 )
 from garcon.runtime.agents import codex_items
 from garcon.runtime.agents.codex_errors import retry_text
-from garcon.runtime.agents.codex_known import MEMBERS
 from garcon.runtime.agents.codex_requests import Asked
 from garcon.runtime.agents.codex_usage import Spent
 from garcon.runtime.agents.codex_wire import an_object, answer, objects_of, text_of
-from garcon.runtime.agents.conversation import Emit, Output, Unknown, notice, row
+from garcon.runtime.agents.conversation import Emit, Output, notice, row
 from garcon.runtime.agents.inside import is_inside
 from garcon.runtime.agents.stamps import Stamp
-from garcon.runtime.agents.unknown import new_fields
 
 NOTICED = 100
 """Warnings that are remembered as told."""
@@ -114,12 +112,12 @@ class CodexTurn:
         item = an_object(said.get("item"))
         if item.get("type") == "contextCompaction":
             self._memory.context_before = self._memory.spent.context
-        return [*_unknown(item), *self._show(item, stamp)]
+        return self._show(item, stamp)
 
     def _item_completed(self, said: dict[str, Any], stamp: Stamp) -> list[Output]:
         item, background = an_object(said.get("item")), self._memory.in_background
         item_id = text_of(item.get("id"))
-        outputs = [*_unknown(item), *(row(one) for one in codex_items.said(item, stamp.now))]
+        outputs: list[Output] = [row(one) for one in codex_items.said(item, stamp.now)]
         if item.get("type") == "contextCompaction":
             outputs.append(self._compacted(stamp))
         if item_id not in self._open and item_id not in background:
@@ -312,10 +310,3 @@ _HANDLERS: dict[str, Callable[[CodexTurn, dict[str, Any], Stamp], list[Output]]]
     "warning": CodexTurn._warning,
 }
 HANDLED = frozenset(_HANDLERS)
-
-
-def _unknown(item: dict[str, Any]) -> list[Output]:
-    kind = text_of(item.get("type"))
-    if kind not in MEMBERS:
-        return [Unknown(f"item.{kind}", item)]
-    return new_fields(f"item.{kind}", item, MEMBERS[kind])

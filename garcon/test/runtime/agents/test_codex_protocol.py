@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +19,9 @@ from garcon.test.runtime.agents.codex_cast import THREAD, TURN, CodexCase
 from garcon.test.runtime.agents.codex_replay import Player
 from garcon.testing.agent_runs import a_launch
 
+EDIT = "item/fileChange/requestApproval"
+ITEM: dict[str, Any] = {"type": "agentMessage", "id": "item-1", "text": "hello"}
+TOKENS = "thread/tokenUsage/updated"
 WARNED = "TranscriptNotice: Model metadata for `scripted-model` not found."
 
 
@@ -97,7 +102,7 @@ class Recordings(SynchronousTestCase):
         )
 
     def test_nothing_in_them_is_unknown(self) -> None:
-        """What this version of Codex says is known, to the members of its items."""
+        """What this version of Codex says is known, to the members of what we read."""
         for name in ("codex-approvals.jsonl", "codex-turns.jsonl"):
             for talk in Player().play(name):
                 unknown = [one for one in talk.taken.other if isinstance(one, Unknown)]
@@ -494,6 +499,46 @@ class Unknowns(CodexCase):
             ["turn/applauded", "item.dream", "item.agentMessage.mood", "message", "message"],
         )
         self.assertEqual(self.taken.story(), ["AssistantMessage: hello"])
+
+    def test_new_members_are_kept(self) -> None:
+        """Of notifications, of what they hold, and of requests: each is told once."""
+        told: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("item/started.mood", partial(self.hear, "item/started", item=ITEM, mood=1)),
+            ("warning.mood", partial(self.hear, "warning", message="x", mood=1)),
+            ("turn.mood", partial(self.hear, "turn/started", turn={"id": TURN, "mood": 1})),
+            ("error.mood", partial(self.hear, "error", error={"message": "x", "mood": 1})),
+            ("error.mood", partial(self.complete, "failed", error={"message": "x", "mood": 1})),
+            ("tokenUsage.mood", partial(self.hear, TOKENS, tokenUsage={"mood": 1})),
+            (f"{EDIT}.mood", partial(self.ask, EDIT, mood=1)),
+        )
+        for kind, say in told:
+            self.begin()
+            self.taken.other.clear()
+            say()
+            self.assertEqual(self.kinds(), [kind])
+
+    def test_what_is_new_is_kept_outside_of_a_turn_too(self) -> None:
+        """Between turns, and where a subagent says it."""
+        self.hear("item/completed", threadId="other", item={**ITEM, "mood": 1})
+        self.complete()
+        self.hear("warning", message="x", mood=1)
+        self.ask(EDIT, mood=1)
+        self.assertEqual(self.kinds(), ["item.agentMessage.mood", "warning.mood", f"{EDIT}.mood"])
+        self.assertEqual(self.sent["result"], {"decision": "decline"})
+
+    def test_an_end_of_a_new_kind_is_a_failure(self) -> None:
+        """Nobody has stopped it, so that is not what is told; unless somebody has."""
+        self.complete("novel", error={"message": "as never before"})
+        self.assertEqual(self.kinds(), ["turn.status.novel"])
+        self.assertEqual(self.taken.story(), ["failed: as never before"])
+        self.begin()
+        self.complete("interrupted")
+        self.assertEqual((self.kinds(), self.taken.story()), ([], ["interrupted"]))
+        self.begin()
+        self.taken.take(self.conversation.interrupt(self.taken.stamp()))
+        self.complete("novel")
+        self.reply()
+        self.assertEqual(self.taken.story(), ["interrupted"])
 
     def test_every_request_is_answered(self) -> None:
         """Those that are known and not served by an error as well, but they are no news."""
