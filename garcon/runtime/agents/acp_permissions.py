@@ -34,6 +34,7 @@ class _Question:
 
     request_id: Any
     options: list[dict[str, Any]]
+    kind: str = ""
 
     def answered(self, kinds: tuple[str, ...] = ()) -> Output:
         """Choose an option by its kind; none that fits is the answer ``cancelled``."""
@@ -47,9 +48,11 @@ class _Question:
 
 @define(eq=False)
 class Permissions:
-    """Those that are open."""
+    """Those that are open, and what the turn's earlier ones have changed."""
 
     _open: dict[str, _Question] = field(factory=dict)
+    _has_left_plan: bool = False
+    """The user let the agent go on from its plan: what it asks from then on is the user's too."""
 
     def ask(
         self,
@@ -61,8 +64,10 @@ class Permissions:
         stamp: Stamp,
     ) -> list[Output]:
         """Take a request: decide it as `mode` says, or let the user do so."""
+        if mode == "plan" and self._has_left_plan:
+            mode = "default"
         options = objects_of(parameters.get("options"))
-        question = _Question(request_id, options)
+        question = _Question(request_id, options, kind)
         verdict = _verdict(mode, kind)
         if verdict is None:
             self._open[stamp.fresh_id] = question
@@ -95,6 +100,8 @@ class Permissions:
             return None
         if not response.allow:
             return [question.answered(_REJECT)]
+        if question.kind == "switch_mode":
+            self._has_left_plan = True
         return [question.answered(_ALLOW_ALWAYS if response.always_allow else _ALLOW)]
 
     def cancel_all(self) -> list[Output]:
@@ -115,6 +122,7 @@ class Permissions:
     def clear(self) -> None:
         """The turn is over; whoever watches it closes what is open."""
         self._open.clear()
+        self._has_left_plan = False
 
 
 def _verdict(mode: PermissionMode, kind: str) -> bool | None:

@@ -423,6 +423,35 @@ class Deciding(AcpCase):
         self.taken.take(self.conversation.decide(answer, self.taken.stamp()))
         return self.outcome()
 
+    def asked_count(self) -> int:
+        return len([e for e in self.taken.events if isinstance(e, PermissionRequested)])
+
+    def test_an_accepted_plan_is_carried_out(self) -> None:
+        """Once the user lets the agent leave plan mode, what it asks in that turn is the user's to
+        decide; the next turn is in plan mode again.
+        """
+        self.begin("plan")
+        self.ask("switch_mode")
+        self.decide()
+        self.update("current_mode_update", currentModeId="default")
+        for kind in ("edit", "execute"):
+            answers, asked = len(self.taken.sent), self.asked_count()
+            self.ask(kind)
+            self.assertEqual((len(self.taken.sent), self.asked_count()), (answers, asked + 1))
+            self.decide()
+        self.answer({"stopReason": "end_turn"})
+        self.prompt(permission_mode="plan")
+        self.ask("edit")
+        self.assertEqual(self.outcome()["optionId"], "o-reject_once")
+
+    def test_a_plan_that_is_not_accepted(self) -> None:
+        """Leaves all else denied."""
+        self.begin("plan")
+        self.ask("switch_mode")
+        self.decide(allow=False)
+        self.ask("edit")
+        self.assertEqual((self.outcome()["optionId"], self.asked_count()), ("o-reject_once", 1))
+
     def test_options_are_chosen_by_kind(self) -> None:
         """The order and the ids are the agent's own; without a fitting kind the answer is
         cancelled.
