@@ -11,8 +11,9 @@ from msgspec import UNSET, structs
 from garcon.contract.agents import Catalog
 from garcon.contract.catalogs import AgentEntry, Model
 from garcon.contract.providers import Capabilities
+from garcon.controller.providers.former import secrets_of_profiles
 from garcon.controller.providers.kept import StorageUnavailable
-from garcon.controller.providers.profiles import Profile, StoredEndpoint, resolved, shown
+from garcon.controller.providers.profiles import Profile, StoredEndpoint, shown
 from garcon.controller.providers.store import ProviderStore
 from garcon.controller.providers.templates import OPENAI
 from garcon.runtime.agents.scrubbing import Secrets
@@ -57,9 +58,11 @@ class Offers:
         return extended(entry, profiles)
 
     async def secrets(self) -> Secrets:
-        """Return what is secret of all profiles; fails with `StorageUnavailable`."""
+        """Return what is secret of all profiles, and what was so until it was replaced or removed,
+        as far as that is known (`former.py`); fails with `StorageUnavailable`.
+        """
         profiles = (await self._store.profiles()).values()
-        return Secrets.of(*(resolved(one, each) for one in profiles for each in one.endpoints))
+        return Secrets([*secrets_of_profiles(profiles), *self._store.former])
 
 
 def extended(entry: AgentEntry, profiles: Sequence[Profile]) -> AgentEntry:

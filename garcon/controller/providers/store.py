@@ -19,6 +19,7 @@ from twisted.python.threadpool import ThreadPool
 from garcon.contract.providers import Assignments, ResolvedEndpoint
 from garcon.controller.providers import assignments, profiles
 from garcon.controller.providers.assignments import everything, pruned
+from garcon.controller.providers.former import FormerSecrets
 from garcon.controller.providers.kept import KeptFile, StorageUnavailable
 from garcon.controller.providers.profiles import Profile, resolved
 from garcon.deferreds import Waiters, returns_deferred
@@ -67,6 +68,7 @@ class ProviderStore:
         self._lock = DeferredLock()
         self._working = 0
         self._at_rest: Waiters[None] = Waiters()
+        self.former = FormerSecrets()
         self.changed: Callable[[], None] = lambda: None
         """Called after each change, before whoever asked for it hears that it was made."""
 
@@ -174,6 +176,7 @@ class ProviderStore:
             before = await self._known_profiles()
             after = change(before)
             if after is not before:
+                self.former.note(before.values(), after.values())
                 await self._saving(self._profiles.save(dict(after)))
             return after
 

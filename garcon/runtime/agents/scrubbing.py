@@ -42,14 +42,8 @@ class Secrets:
 
     @classmethod
     def of(cls, *endpoints: ResolvedEndpoint | None) -> Secrets:
-        """Return those of endpoints: their keys, and what their headers say beside who asks."""
-        told: list[str | None] = []
-        for endpoint in endpoints:
-            if endpoint is not None:
-                headers = endpoint.headers.items()
-                told += (value for name, value in headers if name.lower() not in _OPEN)
-                told.append(endpoint.api_key)
-        return cls(told)
+        """Return those of endpoints."""
+        return cls(secret for one in endpoints if one is not None for secret in secrets_of(one))
 
     def __bool__(self) -> bool:
         return bool(self._forms)
@@ -102,6 +96,15 @@ class Secrets:
         if isinstance(value, dict):
             return {self.out_of(str(key)): self._out_of(item) for key, item in value.items()}
         return value
+
+
+def secrets_of(endpoint: ResolvedEndpoint) -> Iterator[str]:
+    """Return an endpoint's key, and what its headers say beside who asks."""
+    for name, value in endpoint.headers.items():
+        if name.lower() not in _OPEN:
+            yield value
+    if endpoint.api_key is not None:
+        yield endpoint.api_key
 
 
 def _forms(secret: str) -> Iterator[str]:

@@ -26,7 +26,7 @@ from garcon.runtime.interfaces import INativeHistory, TakeRows
 from garcon.store.interfaces import IStore
 from garcon.store.records import AppendRows, Row
 from garcon.test.controller.chats.cast import CHAT, OTHER, WORKER, ChatsTestCase
-from garcon.test.controller.chats.test_profiles import ProfilesCase
+from garcon.test.controller.chats.test_profiles import PROFILE, ProfilesCase
 from garcon.test.controller.chats.test_reading import SlowStore
 from garcon.test.controller.providers.test_profiles import a_profile
 from garcon.testing.fake_runtime import AT, FakeExecutors, FakeRuntime
@@ -115,6 +115,18 @@ class SecretTests(ProfilesCase):
         self.native.remembered = [*remembered]
         failure = self.failureResultOf(self.reload(), GarconError).value
         self.assertEqual(failure.code, "API_PROVIDER_STORAGE_UNAVAILABLE")
+
+    def test_a_key_that_was_replaced_or_removed(self) -> None:
+        """Does not come back either."""
+        key, later = a_profile().endpoints[0].api_key, "sk-another-key-of-it"
+        self.started()
+        kept = [{PROFILE: a_profile({"apiKey": later})}, {}]
+        for _ in range(2):
+            self.successResultOf(self.profiles.change_profiles(lambda _: kept.pop(0)))
+            self.native.remembered = [told("show it"), replied(f"it was {key}, and is {later}")]
+            page: Reloaded = self.successResultOf(self.reload())
+            shown = msgspec.json.encode(page).decode()
+            self.assertIn("it was [secret], and is [secret]", shown)
 
 
 class ReloadCase(ChatsTestCase):

@@ -9,6 +9,7 @@ from twisted.internet.defer import Deferred
 
 from garcon.contract.catalogs import AgentEntry, Model
 from garcon.contract.providers import Assignments, Capabilities
+from garcon.controller.providers.former import FORMER
 from garcon.controller.providers.kept import StorageUnavailable
 from garcon.controller.providers.offers import Offers, extended
 from garcon.controller.providers.profiles import Profile
@@ -176,6 +177,22 @@ class OffersTests(StoreCase):
         self.assertEqual(self.result_of(self.offers.entry("local", plain)), plain)
         asking = Deferred.fromCoroutine(self.offers.entry("local", CHAT))
         self.failureResultOf(asking, StorageUnavailable)
+
+    def test_secrets_that_are_none_any_more(self) -> None:
+        """So many of them are known, the oldest are forgotten first; one that came back between is
+        not the older for that.
+        """
+        keys = [f"sk-{n:04}" for n in range(FORMER + 1)]
+        for key in (keys[1], keys[0], *keys[1:]):
+            self.keep({"one": a_profile({"apiKey": key})})
+        text = " ".join([KEY, *keys])
+        secrets = self.result_of(self.offers.secrets())
+        self.assertEqual(secrets.out_of(text), " ".join([KEY] + ["[secret]"] * len(keys)))
+        self.keep({})
+        secrets = self.result_of(self.offers.secrets())
+        self.assertEqual(
+            secrets.out_of(text), " ".join([KEY, keys[0]] + ["[secret]"] * (len(keys) - 1))
+        )
 
     def test_capabilities_are_shown(self) -> None:
         """As they are kept."""
