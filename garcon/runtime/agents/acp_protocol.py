@@ -47,10 +47,14 @@ from garcon.runtime.agents.acp_wire import (
     refusal,
     text_of,
 )
-from garcon.runtime.agents.conversation import Emit, Output, Ready, SteerSettled, row
+from garcon.runtime.agents.conversation import Emit, Output, Ready, SteerSettled, notice, row
 from garcon.runtime.agents.stamps import Stamp
 
 COMPACTED = "The agent made the conversation shorter for its model. It does not show its summary."
+FORGOTTEN = (
+    "The agent cannot go on with a session after its process has ended. This is a new one, which"
+    " knows nothing of what was said before."
+)
 _STEER = "steer:"
 
 
@@ -124,16 +128,19 @@ class AcpConversation:
         self._wanted = self._wishes(launch)
         return [self._next_step(launch)]
 
-    def _named(self, launch: Launch) -> list[Output]:
+    def _named(self, launch: Launch, stamp: Stamp) -> list[Output]:
         """Name the session, once it has heard the prompt: an agent that was stopped before keeps
-        nothing that could be taken up again.
+        nothing that could be taken up again.  Where it stands for another one, that is told: the
+        chat has no history for an agent that was to go on.
         """
         if self._is_named:
             return []
         self._is_named = True
         is_fork = self._opening.is_fork and launch.fork_from is not None
         session_id = self._opening.session_id
-        return [Emit(SessionStarted(agent_session_id=session_id, is_fork=is_fork))]
+        started = Emit(SessionStarted(agent_session_id=session_id, is_fork=is_fork))
+        is_lost = self._opening.is_new and launch.agent_session_id is not None
+        return [started, notice(FORGOTTEN, stamp)] if is_lost else [started]
 
     def _wishes(self, launch: Launch) -> list[tuple[str, str]]:
         """Return what to choose: the agent's mode of this kind, else the one in which it asks,
@@ -279,7 +286,7 @@ class AcpConversation:
                 return []
         if self._launch is None:
             return []
-        named = self._named(self._launch) if purpose == "prompt" else []
+        named = self._named(self._launch, stamp) if purpose == "prompt" else []
         if self._interrupting:
             return [*named, *self._end("interrupted", None, stamp)]
         failure = RunFailure(code="AGENT_FAILED", message=text)
@@ -289,7 +296,7 @@ class AcpConversation:
         reason, usage = text_of(result.get("stopReason")), self._usage.of_turn(result)
         if self._launch is None:
             return []
-        named = self._named(self._launch)
+        named = self._named(self._launch, stamp)
         if self._interrupting or reason == "cancelled":
             return [*named, *self._end("interrupted", None, stamp, usage)]
         if reason in ("end_turn", ""):
@@ -312,7 +319,7 @@ class AcpConversation:
                 self._usage.updated(update)
             case kind if self._launch is not None and self._opening.is_open:
                 said = self._said(text_of(kind), update, stamp)
-                return [] if said is None else [*self._named(self._launch), *said]
+                return [] if said is None else [*self._named(self._launch, stamp), *said]
         return []  # also the tail of a turn that is over, and of a history
 
     def _said(self, kind: str, update: dict[str, Any], stamp: Stamp) -> list[Output] | None:
@@ -340,7 +347,7 @@ class AcpConversation:
             launch.permission_mode,
             stamp,
         )
-        return [*self._named(launch), *outputs, *asked]
+        return [*self._named(launch, stamp), *outputs, *asked]
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:
         return self._permissions.decide(response)

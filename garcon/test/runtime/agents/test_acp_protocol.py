@@ -22,7 +22,7 @@ from garcon.contract.runs import (
     RowProduced,
     RunEnded,
 )
-from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
+from garcon.runtime.agents.acp_protocol import FORGOTTEN, AcpConversation, AcpWays
 from garcon.runtime.agents.conversation import Ready, Refused
 from garcon.test.runtime.agents.replay import Taken
 from garcon.testing.agent_runs import a_launch, a_response
@@ -133,14 +133,23 @@ class Opening(AcpCase):
         self.assertEqual(self.taken.events, [])
 
     def test_session_is_new_where_the_agent_cannot_load(self) -> None:
-        """Without that capability a new session is opened, and named to the chat."""
+        """Without that capability a new session is opened, and named to the chat; that it knows
+        nothing of the earlier one is told, once.
+        """
         self.converse(resume="old")
         self.assertEqual(self.taken.sent[-1]["method"], "session/new")
         self.prompt(agent_session_id="old")
         self.assertEqual(self.taken.story(), [])
         self.say("a")
         self.say("b")
-        self.assertEqual(self.taken.story(), ["session s"])
+        told = f"TranscriptNotice: {FORGOTTEN}"
+        self.assertEqual(self.taken.story(), ["session s", told])
+        self.answer({"stopReason": "end_turn"})
+        self.prompt()
+        self.say("c")
+        self.answer({"stopReason": "end_turn"})
+        story = ["AssistantMessage: ab", "finished", "AssistantMessage: c", "finished"]
+        self.assertEqual(self.taken.story(), story)
 
     def test_session_that_heard_nothing_is_not_named(self) -> None:
         """An agent that ended before keeps nothing to be taken up again; any word of it names the
