@@ -6,21 +6,23 @@ Options are chosen by their kind, as their ids and their order are each agent's 
 
 from __future__ import annotations
 
+import os.path
 from typing import Any
 
 from attrs import define, field, frozen
 
 from garcon.contract.catalogs import PermissionMode
-from garcon.contract.messages import ToolUse
 from garcon.contract.runs import (
+    Launch,
     PermissionAutoResolved,
     PermissionRequested,
     PermissionResponse,
     PermissionWithdrawn,
 )
-from garcon.runtime.agents.acp_tools import EDITING_KINDS, READING_KINDS
+from garcon.runtime.agents.acp_tools import EDITING_KINDS, READING_KINDS, ToolCall
 from garcon.runtime.agents.acp_wire import answer, objects_of, text_of
 from garcon.runtime.agents.conversation import Emit, Output
+from garcon.runtime.agents.inside import is_inside
 from garcon.runtime.agents.stamps import Stamp
 
 _ALLOW = ("allow_once", "allow_always")
@@ -58,17 +60,17 @@ class Permissions:
         self,
         request_id: Any,
         parameters: dict[str, Any],
-        kind: str,
-        tool: ToolUse,
-        mode: PermissionMode,
+        call: ToolCall,
+        launch: Launch,
         stamp: Stamp,
     ) -> list[Output]:
-        """Take a request: decide it as `mode` says, or let the user do so."""
+        """Take a request: decide it as the launch's mode says, or let the user do so."""
+        mode, tool = launch.permission_mode, call.use(stamp.now)
         if mode == "plan" and self._has_left_plan:
             mode = "default"
         options = objects_of(parameters.get("options"))
-        question = _Question(request_id, options, kind)
-        verdict = _verdict(mode, kind)
+        question = _Question(request_id, options, call.kind)
+        verdict = _verdict(mode, call, launch.project_path)
         if verdict is None:
             self._open[stamp.fresh_id] = question
             requested = PermissionRequested(
@@ -125,16 +127,27 @@ class Permissions:
         self._has_left_plan = False
 
 
-def _verdict(mode: PermissionMode, kind: str) -> bool | None:
+def _verdict(mode: PermissionMode, call: ToolCall, project: str) -> bool | None:
     """Decide a request by ourselves, or return None: the user decides."""
     match mode:
         case "bypassPermissions" | "manualBypass":
             return True
-        case "plan" if kind in READING_KINDS:
+        case "plan" if call.kind in READING_KINDS:
             return True
         case "plan":
             # Leaving plan mode is the user's choice.
-            return None if kind == "switch_mode" else False
-        case "acceptEdits" if kind in EDITING_KINDS:
+            return None if call.kind == "switch_mode" else False
+        case "acceptEdits" if call.kind in EDITING_KINDS and _stays_inside(call, project):
             return True
     return None
+
+
+def _stays_inside(call: ToolCall, project: str) -> bool:
+    """Whether a change is known to be one of nothing but the project's files.
+
+    Paths of the protocol are absolute: nobody knows what else an agent takes for one.
+    """
+    places = call.places
+    # A move changes two places, and tells of both or is not known.
+    is_known = len(set(places)) > (1 if call.kind == "move" else 0)
+    return is_known and all(os.path.isabs(one) and is_inside(one, project) for one in places)

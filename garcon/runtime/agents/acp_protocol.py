@@ -339,14 +339,7 @@ class AcpConversation:
         if launch is None or self._interrupting or not self._opening.is_open:
             return [self._permissions.refuse(request_id)]
         call, outputs = self._rows.asked(an_object(parameters.get("toolCall")), stamp)
-        asked = self._permissions.ask(
-            request_id,
-            parameters,
-            call.kind,
-            call.use(stamp.now),
-            launch.permission_mode,
-            stamp,
-        )
+        asked = self._permissions.ask(request_id, parameters, call, launch, stamp)
         return [*self._named(launch, stamp), *outputs, *asked]
 
     def decide(self, response: PermissionResponse, stamp: Stamp) -> list[Output] | None:

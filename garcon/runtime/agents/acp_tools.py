@@ -20,7 +20,7 @@ from garcon.contract.messages import (
     WebFetchToolUse,
 )
 from garcon.runtime.agents.acp_content import words_of
-from garcon.runtime.agents.acp_wire import an_object
+from garcon.runtime.agents.acp_wire import an_object, objects_of
 
 EDITING_KINDS = frozenset({"edit", "delete", "move"})
 READING_KINDS = frozenset({"read", "search", "think"})
@@ -69,6 +69,12 @@ class ToolCall:
     @property
     def is_over(self) -> bool:
         return self.status in ("completed", "failed")
+
+    @property
+    def places(self) -> list[str]:
+        """The paths that it names as changed, an empty text for what is no path."""
+        diffs = [one for one in objects_of(self.content) if one.get("type") == "diff"]
+        return [_text(an_object(one).get("path")) for one in (*self.locations, *diffs)]
 
     def use(self, now: str) -> ToolUse:
         """Return the row that shows the call."""

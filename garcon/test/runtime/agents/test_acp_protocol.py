@@ -95,7 +95,7 @@ class AcpCase(SynchronousTestCase):
         """Let the agent say a piece of a message."""
         self.update("agent_message_chunk", content={"type": "text", "text": text}, **more)
 
-    def ask(self, kind: str = "execute", *option_kinds: str) -> None:
+    def ask(self, kind: str = "execute", *option_kinds: str, **call: Any) -> None:
         """Let the agent ask for permission."""
         kinds = option_kinds or ("allow_always", "allow_once", "reject_once")
         self.hear(
@@ -105,7 +105,7 @@ class AcpCase(SynchronousTestCase):
                 "method": "session/request_permission",
                 "params": {
                     "sessionId": "s",
-                    "toolCall": {"toolCallId": "t", "kind": kind, "title": "x"},
+                    "toolCall": {"toolCallId": "t", "kind": kind, "title": "x", **call},
                     "options": [{"optionId": f"o-{k}", "kind": k, "name": k} for k in kinds],
                 },
             }
@@ -419,7 +419,7 @@ class Deciding(AcpCase):
             ("manualBypass", "execute", "o-allow_once"),
         ):
             self.begin(mode)
-            self.ask(kind)
+            self.ask(kind, locations=[{"path": "/p/a"}])
             asked = [e for e in self.taken.events if isinstance(e, PermissionRequested)]
             resolved = [e for e in self.taken.events if isinstance(e, PermissionAutoResolved)]
             self.assertEqual(bool(asked), answer is None, (mode, kind))

@@ -4,10 +4,12 @@ so: the opening, choices that go away, content that is no text, and what a turn 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from garcon.contract.messages import AssistantMessage, Image, ToolResult
-from garcon.contract.runs import RowProduced, RunEnded, Usage
+from garcon.contract.runs import PermissionRequested, RowProduced, RunEnded, Usage
 from garcon.runtime.agents.acp_opening import INITIALIZE
 from garcon.runtime.agents.acp_protocol import AcpConversation, AcpWays
 from garcon.runtime.agents.conversation import Refused, Unknown, Version
@@ -165,6 +167,61 @@ class Planning(AcpCase):
             self.prompt(permission_mode="plan")
             self.ask(kind)
             self.assertEqual(self.outcome(), {"outcome": "selected", "optionId": f"o-{option}"})
+
+
+class AcceptingEdits(AcpCase):
+    """Changes are accepted inside the project only, which here is a real one with a link out."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.project = Path(self.mktemp()).absolute()
+        self.project.mkdir(parents=True)
+        (self.project / "out").symlink_to("/")
+
+    def is_asked(self, kind: str, places: list[Any], diffs: Sequence[str] = ()) -> bool:
+        """Whether the user is asked about a change of these."""
+        self.taken = Taken()
+        self.converse()
+        self.prompt(permission_mode="acceptEdits", project_path=str(self.project))
+        content = [{"type": "diff", "path": path, "newText": ""} for path in diffs]
+        self.ask(kind, locations=places, content=content)
+        asked = [one for one in self.taken.events if isinstance(one, PermissionRequested)]
+        if not asked:
+            self.assertEqual(self.outcome()["optionId"], "o-allow_once")
+        return bool(asked)
+
+    def test_what_is_accepted(self) -> None:
+        """A change all of whose places are inside, wherever the agent names them."""
+        one, two = str(self.project / "a"), str(self.project / "new" / "b")
+        for kind in ("edit", "delete"):
+            self.assertFalse(self.is_asked(kind, [{"path": one}, {"path": two}]))
+            self.assertFalse(self.is_asked(kind, [], [one]))
+        self.assertFalse(self.is_asked("move", [{"path": one}, {"path": two}]))
+
+    def test_what_the_user_is_asked(self) -> None:
+        """A change that is outside, also in part, or may be."""
+        inside = {"path": str(self.project / "a")}
+        for places, diffs in (
+            ([{"path": "/etc/passwd"}], []),
+            ([{"path": str(self.project / ".." / "a")}], []),
+            ([{"path": str(self.project / "out" / "a")}], []),
+            ([inside, {"path": "/etc/passwd"}], []),
+            ([inside], ["/etc/passwd"]),
+            ([], []),
+            ([inside, {}], []),
+            ([inside, 3], []),
+            # Paths are absolute; who knows where the agent looks for others.
+            ([{"path": "a"}], []),
+            ([{"path": "file:///etc/passwd"}], []),
+            ([{"path": "~/a"}], []),
+        ):
+            for kind in ("edit", "delete", "move"):
+                self.assertTrue(self.is_asked(kind, places, diffs), (kind, places, diffs))
+
+    def test_a_move_to_nobody_knows_where(self) -> None:
+        """Is asked about too."""
+        inside = {"path": str(self.project / "a")}
+        self.assertTrue(self.is_asked("move", [inside], [inside["path"]]))
 
 
 class Cost(AcpCase):
