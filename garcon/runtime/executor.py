@@ -22,6 +22,7 @@ from twisted.internet.defer import (
     succeed,
 )
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -157,8 +158,6 @@ class LocalRuntime:
         self._session_limits = limits or SessionLimits()
         self._discovery = discovery
         self._runs: dict[str, Run] = {}
-        self._chats: dict[str, Run] = {}
-        """The run of each chat that has one, launching included."""
         self._working = 0
         self._at_rest: Waiters[None] = Waiters()
         self._stopping = self._has_looked = False
@@ -210,24 +209,29 @@ class LocalRuntime:
         return self._discovery.discover(wanted)
 
     def launch(self, launch: Launch, sink: IRunSink) -> Deferred[Launched]:
-        """Admit a run and begin its agent's process, waiting at most `LAUNCH_WAIT` for it."""
+        """Admit a run and begin its agent's process, waiting at most `LAUNCH_WAIT` for it, and for
+        the end of an earlier run of its chat that was given up.
+        """
         try:
             self._admit(launch)
         except GarconError as refusal:
             return fail(refusal)
         run = Run(launch, _Watch(self, launch, sink))
-        self._runs[launch.run_id] = self._chats[launch.chat_id] = run
-        starting = Deferred.fromCoroutine(self._begin(run)).addTimeout(LAUNCH_WAIT, self._clock)
+        self._runs[launch.run_id] = run
+        starting = Deferred.fromCoroutine(self._begin(run))
         outcome: Deferred[Launched] = Deferred(lambda _: run.cancel_start())
         run.starting = starting
+        overdue = self._clock.callLater(LAUNCH_WAIT, run.cancel_start)
+
+        def was_in_time() -> bool:
+            run.starting = None
+            if not overdue.active():
+                return False
+            overdue.cancel()
+            return True
 
         def began(_: None) -> None:
-            run.starting = None
-            if outcome.called:
-                # Cancelled when the agent had already begun: nobody is to hear of this run.
-                self._forget(run)
-                self._sessions.close(launch.chat_id)
-                return
+            was_in_time()
             # The answer first: whoever launched hears it before any event.
             outcome.callback(Launched(run_id=launch.run_id))
             run.release()
@@ -235,10 +239,10 @@ class LocalRuntime:
                 run.limit(self._clock, seconds, lambda: self.abort(launch.run_id))
 
         def failed(f: Failure) -> None:
-            run.starting = None
+            is_overdue = not was_in_time()
             self._forget(run)
             if not outcome.called:
-                outcome.errback(self._launch_error(run, f))
+                outcome.errback(self._launch_error(run, f, is_overdue))
 
         starting.addCallbacks(began, failed)
         self._own("launching an agent", starting)
@@ -249,8 +253,8 @@ class LocalRuntime:
         run = self._runs.get(run_id)
         if run is None:
             return succeed(False)
+        run.stopped = True
         if run.starting is not None:
-            run.stopped = True
             run.cancel_start()
         elif not run.has_ended and (slot := self._sessions.find(run.launch.chat_id)) is not None:
             self._own("interrupting an agent", slot.session.interrupt())
@@ -377,19 +381,18 @@ class LocalRuntime:
         if isinstance(event, SessionStarted) and mine is not None:
             mine.agent_session_id = event.agent_session_id
         elif isinstance(event, RunEnded) and run is not None:
-            self._forget(run)
             if mine is not None:
                 self._sessions.rest(mine, launch.chat_id)
+            self._forget(run)
 
     def _admit(self, launch: Launch) -> None:
         if self._stopping:
             raise GarconError(
                 "SERVER_SHUTTING_DOWN", "This executor is stopping.", status=503, retryable=True
             )
-        if launch.chat_id in self._chats or launch.run_id in self._runs:
-            raise GarconError(
-                "SESSION_BUSY", "A turn of this chat is running.", status=409, retryable=True
-            )
+        here = self._runs_of(launch.chat_id)
+        if launch.run_id in self._runs or not all(run.is_given_up for run in here):
+            raise _busy()
         if launch.agent_id not in self._agents:
             raise self._agents.unsupported(launch.agent_id)
 
@@ -405,18 +408,35 @@ class LocalRuntime:
                 ILimitedSession(session).limit(self._session_limits)
             return session
 
+        await self._left_alone(run)
         session = await self._sessions.take(run, open)
         try:
             await session.run(launch, run)
+            if run.is_given_up:
+                # The agent had already begun: nobody is to hear of this run.
+                raise CancelledError()
         except BaseException:
             # Whatever the cause, a session that failed to begin a turn is not one to keep.
             await self._sessions.close(launch.chat_id)
             raise
 
+    async def _left_alone(self, run: Run) -> None:
+        """Fire once nothing is left of the earlier runs of a run's chat."""
+        while before := self._before(run):
+            await before[0].forgotten.wait()
+            # Not from inside its end: whoever tells of that is not done with it.
+            await deferLater(self._clock, 0, lambda: None)
+
+    def _before(self, run: Run) -> list[Run]:
+        return [other for other in self._runs_of(run.launch.chat_id) if other is not run]
+
+    def _runs_of(self, chat_id: str) -> list[Run]:
+        """List the runs of a chat, launching included: those given up, and at most one more."""
+        return [run for run in self._runs.values() if run.launch.chat_id == chat_id]
+
     def _forget(self, run: Run) -> None:
         self._runs.pop(run.launch.run_id, None)
-        if self._chats.get(run.launch.chat_id) is run:
-            del self._chats[run.launch.chat_id]
+        run.forgotten.fire(None)
 
     def _own(self, what: str, work: Deferred[Any]) -> Deferred[None]:
         """Keep work that nobody else waits for, so that `stop` does; fires when it is over,
@@ -439,15 +459,23 @@ class LocalRuntime:
 
     # -- errors
 
-    def _launch_error(self, run: Run, f: Failure) -> BaseException:
+    def _launch_error(self, run: Run, f: Failure, is_overdue: bool) -> BaseException:
         if run.stopped:
             return GarconError(
                 "RUN_INTERRUPTED", "The turn was stopped before it began.", status=409
             )
+        if is_overdue and f.check(CancelledError):
+            if self._before(run):
+                return _busy()
+            return launch_failed(f"The agent did not begin within {LAUNCH_WAIT:g} seconds.")
         if f.check(GarconError, CancelledError):
             assert f.value is not None
             return f.value
-        if f.check(TimeoutError):
-            return launch_failed(f"The agent did not begin within {LAUNCH_WAIT:g} seconds.")
         self._log.failure("an agent could not be started", failure=f)
         return launch_failed("The agent could not be started.")
+
+
+def _busy() -> GarconError:
+    return GarconError(
+        "SESSION_BUSY", "A turn of this chat is running.", status=409, retryable=True
+    )

@@ -100,7 +100,8 @@ class IExecutorRuntime(Interface):
     def launch(launch: Launch, sink: IRunSink) -> Deferred[Launched]:
         """Admit a run and begin its agent's process.  A failure here means that no event will come.
 
-        Cancelling aborts the launch.
+        Cancelling aborts the launch.  An earlier run of the chat whose launch was cancelled, or
+        which was aborted, is waited for; beside any other the run is refused.
         """
 
     def abort(run_id: str) -> Deferred[bool]:

@@ -46,23 +46,30 @@ class Run:
     starting: Deferred[None] | None = None
     """The launch, while it can still be cancelled."""
     stopped: bool = False
-    """Somebody asked for the end while the launch went on."""
+    """Somebody asked for its end."""
     has_ended: bool = False
     steering: DeferredLock = field(factory=DeferredLock)
     """Held by the steer that the agent is taking; others wait in order."""
+    forgotten: Waiters[None] = field(factory=Waiters)
+    """Fires when nothing of it is left, and its chat may have another run."""
     _failure: RunFailure | None = None
     """What it ends with, if it has passed a limit."""
     _timer: IDelayedCall | None = None
-    _is_given_up: bool = False
+    _is_start_cancelled: bool = False
     _released: bool = False
     _held: list[RunEvent] = field(factory=list)
     _asking: dict[str, None] = field(factory=dict)
     _ended: Waiters[None] = field(factory=Waiters)
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether it is only to end: the next run of its chat may wait for that."""
+        return self.stopped or self._is_start_cancelled
+
     def cancel_start(self) -> None:
-        """Give the launch up, once."""
-        if self.starting is not None and not self._is_given_up:
-            self._is_given_up = True
+        """Give the launch up, once: what it takes to end it must not be given up as well."""
+        if self.starting is not None and not self._is_start_cancelled:
+            self._is_start_cancelled = True
             self.starting.cancel()
 
     def limit(self, clock: IReactorTime, seconds: float, stop: Callable[[], object]) -> None:

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 from garcon.contract.runs import Launch
+from garcon.deferreds import Waiters
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.interfaces import IAgentSession
 from garcon.runtime.runs import Run
@@ -51,13 +52,18 @@ class Slot:
 
 @define(eq=False)
 class Sessions:
-    """At most `most`; one that has been idle for `idle_time` seconds is closed."""
+    """At most `most`; one that has been idle for `idle_time` seconds is closed.
+
+    A chat has one at a time: the next one is opened when the processes of the last are gone.
+    """
 
     _clock: IReactorTime
     _own: Own
     _most: int
     _idle_time: float
     _slots: dict[str, Slot] = field(factory=dict)
+    _ending: dict[str, Waiters[None]] = field(factory=dict)
+    """The chats whose session was given up and still has processes."""
 
     def find(self, chat_id: str) -> Slot | None:
         """Return a chat's session, if it has one."""
@@ -77,10 +83,8 @@ class Sessions:
         """
         launch = run.launch
         slot = self._slots.get(launch.chat_id)
-        if slot is not None and not slot.suits(launch):
+        if slot is None or not slot.suits(launch):
             await self.close(launch.chat_id)
-            slot = None
-        if slot is None:
             await self._make_room()
             slot = Slot(
                 agent_id=launch.agent_id,
@@ -107,12 +111,17 @@ class Sessions:
         slot.timer = self._clock.callLater(self._idle_time, self.close, chat_id)
 
     def close(self, chat_id: str) -> Deferred[None]:
-        """Give a chat's session up; fires when its processes are gone."""
+        """Give a chat's session up; fires when its processes are gone, or those of one that was
+        given up before.
+        """
         slot = self._slots.pop(chat_id, None)
-        if slot is None:
-            return succeed(None)
-        slot.wake(None)
-        return self._own("ending an agent", slot.session.close())
+        if slot is not None:
+            slot.wake(None)
+            self._ending[chat_id] = Waiters()
+            over = self._own("ending an agent", slot.session.close())
+            over.addCallback(lambda _: self._ending.pop(chat_id).fire(None))
+        ending = self._ending.get(chat_id)
+        return succeed(None) if ending is None else ending.wait()
 
     def close_all(self) -> None:
         """Give all of them up."""

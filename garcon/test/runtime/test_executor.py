@@ -52,6 +52,7 @@ class HandSession:
     steers: list[tuple[Steer, Deferred[Steered]]] = field(factory=list)
     slow: bool = False
     slow_to_close: bool = False
+    begins_when_cancelled: bool = False
 
     def run(self, launch: Launch, sink: IRunSink) -> Deferred[None]:
         """Begin at once, or, where slow, when the test fires `beginning`."""
@@ -59,8 +60,12 @@ class HandSession:
         self.sink = sink
         if not self.slow:
             return succeed(None)
-        self.beginning = Deferred()
+        self.beginning = Deferred(self._cancelled)
         return self.beginning
+
+    def _cancelled(self, beginning: Deferred[None]) -> None:
+        if self.begins_when_cancelled:
+            beginning.callback(None)
 
     def interrupt(self) -> Deferred[None]:
         """Wait for the test."""
@@ -324,6 +329,157 @@ class Launching(RuntimeCase):
         self.assertNotIn("secret", str(environment))
         self.assertEqual(environment["GARCON_RUNTIME"], "executor")
         self.assertEqual(environment["HOME"], "/h")
+
+
+class GivenUp(RuntimeCase):
+    """A launch was cancelled, and what it has begun takes its time to end."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.agent.slow = True
+        self.first, _, self.cancelled = self.begin()
+        [self.session] = self.agent.sessions
+        self.session.slow_to_close = True
+        self.cancelled.cancel()
+        self.failureResultOf(self.cancelled, CancelledError)
+        self.agent.slow = False
+
+    def gone(self) -> None:
+        """Nothing is left of it."""
+        self.session.closed[0].callback(None)
+        self.clock.advance(0)
+
+    def test_the_next_launch_waits_for_the_end(self) -> None:
+        """It is neither refused nor has its chat two processes at once."""
+        _, _, d = self.begin()
+        self.assertNoResult(d)
+        self.assertEqual(len(self.agent.sessions), 1)
+        self.gone()
+        self.successResultOf(d)
+        self.assertEqual(len(self.agent.sessions), 2)
+
+    def test_one_launch_waits_at_a_time(self) -> None:
+        """Another one is busy, and so is the run id of the one that ends."""
+        waiting, _, d = self.begin()
+        self.assertEqual(self.refusal(self.begin()[2]).code, "SESSION_BUSY")
+        self.assertEqual(
+            self.refusal(self.begin(chat_id="1700000000000002", run_id=self.first.run_id)[2]).code,
+            "SESSION_BUSY",
+        )
+        self.gone()
+        self.assertEqual(self.successResultOf(d).run_id, waiting.run_id)
+
+    def test_a_launch_that_waits_can_be_given_up_as_well(self) -> None:
+        """By its caller or by an abort; whoever comes next waits for the same end."""
+        _, _, d = self.begin()
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        aborted, _, d = self.begin()
+        self.assertTrue(self.successResultOf(self.runtime.abort(aborted.run_id)))
+        self.assertEqual(self.refusal(d).code, "RUN_INTERRUPTED")
+        _, _, d = self.begin()
+        self.assertNoResult(d)
+        self.assertEqual(len(self.agent.sessions), 1)
+        self.gone()
+        self.successResultOf(d)
+        self.assertEqual(len(self.agent.sessions), 2)
+
+    def test_the_wait_is_part_of_the_launch(self) -> None:
+        """What has not ended by then leaves the chat busy."""
+        _, _, d = self.begin()
+        self.clock.advance(LAUNCH_WAIT - 0.1)
+        self.assertNoResult(d)
+        self.clock.advance(0.2)
+        refusal = self.refusal(d)
+        self.assertEqual((refusal.code, refusal.retryable), ("SESSION_BUSY", True))
+        self.assertEqual(len(self.agent.sessions), 1)
+        self.gone()
+        self.turn()
+
+    def test_stop_waits_for_it_and_begins_nothing_after_it(self) -> None:
+        """The launch that waits is interrupted."""
+        _, _, d = self.begin()
+        stopped = self.runtime.stop()
+        self.assertEqual(self.refusal(d).code, "RUN_INTERRUPTED")
+        self.assertNoResult(stopped)
+        self.gone()
+        self.successResultOf(stopped)
+        self.assertEqual(len(self.agent.sessions), 1)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+
+class GivenUpElsewhere(RuntimeCase):
+    """Other ways by which a run comes to its end without its chat being free at once."""
+
+    def test_a_launch_that_waits_for_the_session_before(self) -> None:
+        """Given up, it leaves that session ending, and the next launch waits for it too."""
+        session = self.turn()
+        session.slow_to_close = True
+        _, _, d = self.begin()
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        _, _, d = self.begin()
+        self.assertNoResult(d)
+        self.assertEqual((len(session.closed), len(self.agent.sessions)), (1, 1))
+        session.closed[0].callback(None)
+        self.successResultOf(d)
+        self.assertEqual(len(self.agent.sessions), 2)
+
+    def test_a_launch_whose_caller_and_whose_own_time_are_over(self) -> None:
+        """It is cancelled once: its chat stays taken until its process is gone."""
+        self.agent.slow = True
+        _, _, d = self.begin()
+        [session] = self.agent.sessions
+        session.slow_to_close = True
+        self.clock.advance(LAUNCH_WAIT)
+        self.assertNoResult(d)
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        self.agent.slow = False
+        _, _, d = self.begin()
+        self.assertNoResult(d)
+        self.assertEqual(len(self.agent.sessions), 1)
+        session.closed[0].callback(None)
+        self.clock.advance(0)
+        self.successResultOf(d)
+
+    def test_an_agent_that_begins_all_the_same(self) -> None:
+        """Its session is closed, its run is heard of by nobody, and the next launch waits."""
+        self.agent.slow = True
+        _, sink, d = self.begin()
+        [session] = self.agent.sessions
+        session.slow_to_close = True
+        session.begins_when_cancelled = True
+        d.cancel()
+        self.failureResultOf(d, CancelledError)
+        self.agent.slow = False
+        _, _, d = self.begin()
+        self.assertNoResult(d)
+        self.assertEqual((len(session.closed), len(self.agent.sessions)), (1, 1))
+        session.closed[0].callback(None)
+        self.clock.advance(0)
+        self.successResultOf(d)
+        self.assertEqual(sink.events, [])
+
+    def test_a_run_that_was_aborted(self) -> None:
+        """The next launch waits for its end, and goes on in its session once that is told."""
+        launch, sink, d = self.begin()
+        self.successResultOf(d)
+        [session] = self.agent.sessions
+        assert session.sink is not None
+        session.sink.event(SessionStarted(agent_session_id="s"))
+        self.runtime.abort(launch.run_id)
+        _, after, d = self.begin(agent_session_id="s")
+        self.assertNoResult(d)
+        session.end("interrupted")
+        self.assertEqual((len(sink.of(RunEnded)), len(session.launches)), (1, 1))
+        session.interrupted[0].callback(None)
+        self.clock.advance(0)
+        self.successResultOf(d)
+        self.assertEqual((len(session.launches), session.closed), (2, []))
+        self.clock.advance(IDLE_TIME)
+        session.end()
+        self.assertEqual(after.of(RunEnded), [RunEnded(outcome="finished")])
 
 
 class Sessions(RuntimeCase):

@@ -98,6 +98,11 @@ class Binding:
         """Whether nothing more will be published: the run has ended, or never began."""
         return self.has_ended or self.is_failure_told
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether its run has begun and not ended."""
+        return self.is_launched and not self.has_ended
+
     def settled(self, failure: LaunchFailure | None, *, is_heard: bool) -> None:
         """The launch has succeeded or failed.  Unless its caller hears it, it is published."""
         self.launching = None
@@ -161,12 +166,12 @@ class Binding:
 
 
 class Bindings:
-    """All streams of this worker, by id, and the detached runs, by chat."""
+    """All streams of this worker, by id, and the runs whose controller was lost, by chat."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
         self._open: dict[str, Binding] = {}
-        self._detached: dict[str, Binding] = {}
+        self._blocking: dict[str, Binding] = {}
         self._delivered: Waiters[None] = Waiters()
 
     def __len__(self) -> int:
@@ -236,21 +241,19 @@ class Bindings:
             if not self._undelivered():
                 self._delivered.fire(None)
 
-    def detach(self, binding: Binding) -> None:
-        """Close a stream whose run goes on; its chat takes no other run until that has ended."""
-        self.close(binding.binding_id)
-        if binding.chat_id is not None:
-            binding.is_detached = True
-            self._detached[binding.chat_id] = binding
+    def block_chat(self, binding: Binding) -> None:
+        """The controller of a run is lost: its chat takes no other run until that has ended."""
+        assert binding.chat_id is not None
+        self._blocking[binding.chat_id] = binding
 
     def forget(self, binding: Binding) -> None:
         """A detached run is over."""
-        if binding.chat_id is not None and self._detached.get(binding.chat_id) is binding:
-            del self._detached[binding.chat_id]
+        if binding.chat_id is not None and self._blocking.get(binding.chat_id) is binding:
+            del self._blocking[binding.chat_id]
 
     def must_be_free(self, chat_id: str) -> None:
-        """Raise ``SESSION_BUSY`` while a detached run of this chat goes on."""
-        if chat_id in self._detached:
+        """Raise ``SESSION_BUSY`` while a run of this chat whose controller was lost goes on."""
+        if chat_id in self._blocking:
             raise GarconError(
                 "SESSION_BUSY",
                 "An earlier turn of this chat, whose controller was lost, has not ended yet.",

@@ -6,7 +6,9 @@ that is lost again before it had resumed anything does not count against the run
 controller process, which will come back for them; another process never can.
 
 A run whose time is over is detached: its output is dropped, its questions are denied, it is stopped
-as far as it lets itself be stopped, and its chat takes no other run before it has ended.
+as far as it lets itself be stopped, and its chat is refused other runs before it has ended.  So is
+one that its controller gives up, but that controller may launch the chat's next run at once: the
+runtime lets it wait for the end.
 """
 
 from __future__ import annotations
@@ -83,22 +85,22 @@ class Continuity:
 
     def _expired(self, binding: Binding) -> None:
         binding.expiry = None
-        if self._detach(binding):
+        if binding.goes_on:
             self._log.warn("a run that its controller did not resume in time is given up")
+            self._bindings.block_chat(binding)
+        self._detach(binding)
 
-    def _detach(self, binding: Binding) -> bool:
-        """Give a binding up; return whether its run goes on, for now."""
+    def _detach(self, binding: Binding) -> None:
+        """Give a binding up, and what goes on there."""
         if binding.launching is not None:
             # It ends here: a launch that begins all the same is ended by the runtime.
             self._bindings.close(binding.binding_id)
             binding.launching.cancel()
-        elif binding.is_launched and not binding.has_ended:
-            self._bindings.detach(binding)
+            return
+        self._bindings.close(binding.binding_id)
+        if binding.goes_on:
+            binding.is_detached = True
             self._tasks.spawn("stop a detached run", self._end(binding))
-            return True
-        else:
-            self._bindings.close(binding.binding_id)
-        return False
 
     async def _end(self, binding: Binding) -> None:
         assert binding.run_id is not None
