@@ -89,7 +89,11 @@ class Stops:
         if intent == "stop":
             state.set_queue(chat, chat.queue.paused(str(uuid4()), state.now()))
         if ahead is not None:
-            return await ahead
+            outcome = await ahead
+            if chat.turn is not None and not chat.turn.has_ended:
+                # It waited for that launch, and was asked for before the stop as well.
+                outcome = await chat.turn.interrupt()
+            return outcome
         tell = self._teller(chat, intent)
         turn = chat.turn
         if turn is not None and not turn.has_ended:

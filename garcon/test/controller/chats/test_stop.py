@@ -250,6 +250,29 @@ class StopTests(ChatsTestCase):
             ],
         )
 
+    def test_a_turn_that_waited_for_the_first_one_s_launch(self) -> None:
+        """It was asked for before the stop, which ends it too; the stop is told of once."""
+        for operation in (operations.STOP_CHAT, operations.INTERRUPT_AND_SEND):
+            self.setUp()
+            self.local.holds_launches = True
+            start = self.ask(operations.START_CHAT, self.start_body(chatId=OTHER))
+            view = self.messages(OTHER).body["transcriptViewId"]
+            run = self.ask(operations.RUN_CHAT, self.run_body(view, chatId=OTHER))
+            self.assertNoResult(run)
+            self.told.clear()
+            body = {"clientRequestId": self.request_id(), "chatId": OTHER}
+            answer = self.successResultOf(self.ask(operation, body))
+            self.assertEqual(answer.body["outcome"], "interrupt-requested")
+            for d in (start, run):
+                turn = self.successResultOf(d).body["turnId"]
+                receipt = self.receipt(turn, chat_id=OTHER).body
+                self.assertEqual(
+                    (receipt["state"], receipt["reason"]), ("interrupted", "user-stop")
+                )
+            self.assertIsNone(self.phase(OTHER))
+            stopped = [one for one in self.told if isinstance(one, SessionStopped)]
+            self.assertEqual([one.outcome for one in stopped], ["interrupt-requested"])
+
     def test_the_next_run_is_admitted_at_once(self) -> None:
         """Idle means idle."""
         self.successResultOf(self.stop())
