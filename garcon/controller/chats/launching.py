@@ -6,16 +6,12 @@ from collections.abc import Callable
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
-from twisted.logger import Logger
 
 from garcon.contract.limits import LAUNCH_WAIT
 from garcon.contract.runs import Launch
 from garcon.deferreds import Waiters
 from garcon.errors import CallError, GarconError
 from garcon.runtime.interfaces import IExecutorRuntime, IRunSink
-
-UNWIND_WAIT = 10.0
-"""Seconds that a launch which was given up may take to end."""
 
 START_UNKNOWN = (
     "The executor was lost, or given up, while the agent was being started there. Whether it began"
@@ -36,10 +32,7 @@ class TurnStopped(GarconError):
 class Launching:
     """Knows whether a turn's launch is under way.  Owned by the turn; `is_stopped` asks it."""
 
-    _log = Logger()
-
-    def __init__(self, run_id: str, clock: IReactorTime, is_stopped: Callable[[], bool]) -> None:
-        self._run_id = run_id
+    def __init__(self, clock: IReactorTime, is_stopped: Callable[[], bool]) -> None:
         self._clock = clock
         self._is_stopped = is_stopped
         self._launching: Deferred[object] | None = None
@@ -66,14 +59,10 @@ class Launching:
             self._launching = None
             self._over.fire(None)
 
-    async def cancel(self) -> None:
-        """Give it up, and fire when it has ended, or does not."""
+    def cancel(self) -> None:
+        """Give it up.  It is over then; what has begun of it is the executor's to end."""
         assert self._launching is not None
         self._launching.cancel()
-        try:
-            await self.over().addTimeout(UNWIND_WAIT, self._clock)
-        except TimeoutError:
-            self._log.warn("the launch of {run} does not end", run=self._run_id)
 
     def over(self) -> Deferred[None]:
         """Fire once no launch is under way; at once where none is."""

@@ -92,7 +92,7 @@ class Turn:
         self._chat = chat
         self._record = record
         self._selection = selection
-        self._launching = Launching(run_id, state.clock, lambda: self.is_stopping)
+        self._launching = Launching(state.clock, lambda: self.is_stopping)
         self._held = Held()
         self._commits = Commits(chat, state.clock, self._rows_lost)
         self._questions = Questions(chat, run_id, state.now, self._add, state.permissions_changed)
@@ -184,7 +184,7 @@ class Turn:
         self._held.hold()
         self._state.phase_changed(self._chat)
         if self._launching.is_under_way:
-            await self._launching.cancel()
+            self._launching.cancel()
         else:
             interruption = self._agent_end.ask()
             fate = await self._agent_end.fate(interruption)
