@@ -78,38 +78,65 @@ class Tasks(Service):
     _log = Logger()
 
     def __init__(self) -> None:
-        self._running: set[Deferred[object]] = set()
+        self._running: dict[Deferred[Any], bool] = {}
+        """And whether it was cancelled: a second time would cut its cleaning up short."""
 
     def spawn(self, what: str, coro: Coroutine[Deferred[Any], Any, object]) -> None:
         """Start `coro` at once and own it until it ends."""
-        d: Deferred[object] = Deferred.fromCoroutine(coro)
-        self._running.add(d)
-
-        def ended(result: object) -> object:
-            self._running.discard(d)
-            return result
 
         def unexpected(f: Failure) -> None:
             if not f.check(CancelledError):
                 self._log.failure("background task {what} failed", failure=f, what=what)
 
-        d.addBoth(ended).addErrback(unexpected)
+        self._own(Deferred.fromCoroutine(coro)).addErrback(unexpected)
+
+    def keep(self, work: Deferred[T]) -> Deferred[T]:
+        """Own `work` until it ends, and fire with what comes of it.
+
+        Cancelling cancels `work`, and fires when it has ended; cancelling again only waits no
+        longer.
+        """
+        self._own(work)
+        ending = Ending.of(work)
+
+        async def waited() -> T:
+            try:
+                return await ending.wait()
+            except CancelledError:
+                self._cancel(work)
+                await ending.wait()
+                raise
+
+        return Deferred.fromCoroutine(waited())
 
     def settled(self) -> Deferred[None]:
-        """Fire when all that runs now has ended; cancelling this cancels what has not."""
+        """Fire when all that runs now has ended; cancelling this only waits no longer."""
         ended = DeferredList(list(self._running), consumeErrors=True)
-        return ended.addCallback(lambda _: None)
+        return Ending.of(ended.addCallback(lambda _: None)).wait()
 
     def stopService(self) -> Deferred[None]:
         """Cancel what runs and fire when all of it has ended; cancelling this only waits no
         longer.
         """
         super().stopService()
-        running = list(self._running)
-        ended = DeferredList(running, consumeErrors=True)
-        for d in running:
-            d.cancel()
-        return Ending.of(ended.addCallback(lambda _: None)).wait()
+        ended = self.settled()
+        for work in list(self._running):
+            self._cancel(work)
+        return ended
+
+    def _own(self, work: Deferred[T]) -> Deferred[T]:
+        self._running[work] = False
+
+        def ended(result: T | Failure) -> T | Failure:
+            del self._running[work]
+            return result
+
+        return work.addBoth(ended)
+
+    def _cancel(self, work: Deferred[Any]) -> None:
+        if self._running.get(work) is False:
+            self._running[work] = True
+            work.cancel()
 
 
 class Waiters(Generic[T]):

@@ -8,8 +8,8 @@ here only; nothing is written down.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 from attrs import define
 from msgspec import structs
@@ -83,6 +83,9 @@ from garcon.runtime.terminals.service import Terminals
 
 if TYPE_CHECKING:
     from garcon.runtime.discovery import ModelDiscovery
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 IDLE_TIME = 600.0
 STEERS_WAITING = 64
@@ -161,7 +164,8 @@ class LocalRuntime:
         self._working = 0
         self._at_rest: Waiters[None] = Waiters()
         self._stopping = self._has_looked = False
-        self._tasks = Tasks()
+        self._questions = Tasks()
+        """What agents are asked beside their turns: a program may have been started for it."""
 
     # -- IExecutorRuntime
 
@@ -169,9 +173,10 @@ class LocalRuntime:
         """Say what this executor is, at once: a session waits for it, and what agents offer may be
         long in coming.  They are asked for it meanwhile, because somebody will want to know.
         """
-        if not self._has_looked:
+        if not (self._has_looked or self._stopping):
             self._has_looked = True
-            self._tasks.spawn("look at what the agents offer", self._agents.entries(None))
+            looking = self._agents.entries(None, self._environment)
+            self._questions.spawn("look at what the agents offer", looking)
         agent_ids = self._agents.ids()
         return succeed(
             ExecutorDescription(
@@ -183,15 +188,13 @@ class LocalRuntime:
             )
         )
 
-    @returns_deferred
-    async def catalog(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
+    def catalog(self, agent_id: str | None) -> Deferred[tuple[AgentEntry, ...]]:
         """List the installed agents, or the one named."""
-        return await self._agents.entries(agent_id)
+        return self._ask(returns_deferred(self._agents.entries), agent_id, self._environment)
 
-    @returns_deferred
-    async def auth(self, agent_id: str | None) -> Mapping[str, AgentAuth]:
+    def auth(self, agent_id: str | None) -> Deferred[Mapping[str, AgentAuth]]:
         """Ask the installed agents for their accounts."""
-        return await self._agents.auth(agent_id, self._environment)
+        return self._ask(returns_deferred(self._agents.auth), agent_id, self._environment)
 
     def inspect_project(self, path: str) -> Deferred[ProjectInspection]:
         """Resolve a project directory inside the base; the file system is asked in a thread."""
@@ -326,8 +329,7 @@ class LocalRuntime:
             text = f"The agent {session.agent_id} keeps no history that can be read."
             return fail(GarconError("HISTORY_LOAD_FAILED", text, status=422))
         agent: Any = self._agents[session.agent_id]
-        reading: Deferred[None] = agent.read_history(session, self._environment, take)
-        return reading
+        return self._ask(agent.read_history, session, self._environment, take)
 
     def has_moved_on(self, point: SessionPoint) -> Deferred[bool]:
         """Ask the agent whose session it is; False where it cannot tell."""
@@ -335,8 +337,7 @@ class LocalRuntime:
         if agent_id not in self._agents or not IAgentDrift.providedBy(self._agents[agent_id]):
             return succeed(False)
         agent: Any = self._agents[agent_id]
-        asked: Deferred[bool] = agent.has_moved_on(point, self._environment)
-        return asked
+        return self._ask(agent.has_moved_on, point, self._environment)
 
     def running(self) -> Deferred[tuple[str, ...]]:
         """The run ids that have not ended."""
@@ -350,10 +351,11 @@ class LocalRuntime:
 
     @returns_deferred
     async def stop(self) -> None:
-        """Abort what runs, waiting at most three seconds, and end every agent's process and every
-        terminal.
+        """Abort what runs, waiting at most three seconds, and end every agent's process, every
+        question and every terminal.
         """
         self._stopping = True
+        questions = self._questions.stopService()
         terminals = self._terminals.stop()
         files = self._files.stop()
         runs = list(self._runs.values())
@@ -366,7 +368,7 @@ class LocalRuntime:
             self._log.warn("runs did not end in time; their agents are ended all the same")
         self._sessions.close_all()
         await files
-        await self._tasks.stopService()
+        await questions
         if self._working:
             await self._at_rest.wait()
         await terminals
@@ -387,9 +389,7 @@ class LocalRuntime:
 
     def _admit(self, launch: Launch) -> None:
         if self._stopping:
-            raise GarconError(
-                "SERVER_SHUTTING_DOWN", "This executor is stopping.", status=503, retryable=True
-            )
+            raise _is_over()
         here = self._runs_of(launch.chat_id)
         if launch.run_id in self._runs or not all(run.is_given_up for run in here):
             raise _busy()
@@ -433,6 +433,14 @@ class LocalRuntime:
     def _runs_of(self, chat_id: str) -> list[Run]:
         """List the runs of a chat, launching included: those given up, and at most one more."""
         return [run for run in self._runs.values() if run.launch.chat_id == chat_id]
+
+    def _ask(
+        self, question: Callable[P, Deferred[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> Deferred[T]:
+        """Keep a question until nothing is left of it, also when whoever asks gives it up."""
+        if self._stopping:
+            return fail(_is_over())
+        return self._questions.keep(question(*args, **kwargs))
 
     def _forget(self, run: Run) -> None:
         self._runs.pop(run.launch.run_id, None)
@@ -478,4 +486,10 @@ class LocalRuntime:
 def _busy() -> GarconError:
     return GarconError(
         "SESSION_BUSY", "A turn of this chat is running.", status=409, retryable=True
+    )
+
+
+def _is_over() -> GarconError:
+    return GarconError(
+        "SERVER_SHUTTING_DOWN", "This executor is stopping.", status=503, retryable=True
     )

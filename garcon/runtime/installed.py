@@ -45,27 +45,31 @@ class InstalledAgents:
         """Return which of them there are, without asking them anything."""
         return [agent_id for agent_id, agent in self._agents.items() if agent.is_installed()]
 
-    async def entries(self, agent_id: str | None) -> tuple[AgentEntry, ...]:
+    async def entries(
+        self, agent_id: str | None, environment: Mapping[str, str]
+    ) -> tuple[AgentEntry, ...]:
         """List those that are offered, or the one named; that one is strict about why it cannot be.
 
         Raises ``UNSUPPORTED_AGENT`` for one that is not offered.
         """
         if agent_id is None:
-            asking = [partial(self._entry, agent) for agent in self._agents.values()]
+            asking = [partial(self._entry, agent, environment) for agent in self._agents.values()]
             found = await gathered(asking, AT_ONCE)
         else:
-            found = [await self._entry(self[agent_id], is_strict=True)]
+            found = [await self._entry(self[agent_id], environment, is_strict=True)]
         entries = tuple(entry for entry in found if entry is not None)
         if agent_id is not None and not entries:
             raise self.unsupported(agent_id)
         return entries
 
-    async def _entry(self, agent: IAgent, *, is_strict: bool = False) -> AgentEntry | None:
+    async def _entry(
+        self, agent: IAgent, environment: Mapping[str, str], *, is_strict: bool = False
+    ) -> AgentEntry | None:
         """Return an agent's entry; one that cannot tell its models is shown without any
         (control.md A.2).
         """
         try:
-            entry = await agent.entry()
+            entry = await agent.entry(environment)
         except CancelledError:
             raise
         except Exception as error:
@@ -91,7 +95,7 @@ class InstalledAgents:
         """Ask those that are offered, or the one named, for their accounts; one that has none needs
         none.
         """
-        offered = [entry.id for entry in await self.entries(agent_id)]
+        offered = [entry.id for entry in await self.entries(agent_id, environment)]
 
         async def ask(agent: IAgent) -> AgentAuth:
             if not IAgentAuth.providedBy(agent):

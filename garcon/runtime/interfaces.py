@@ -390,8 +390,10 @@ class IAgent(Interface):
     def is_installed() -> bool:
         """Say whether there is one here, without asking it anything."""
 
-    def entry() -> Deferred[AgentEntry | None]:
-        """The catalog entry, or None where the agent is not installed."""
+    def entry(environment: Mapping[str, str]) -> Deferred[AgentEntry | None]:
+        """The catalog entry, or None where the agent is not installed; a program that is started to
+        find out gets `environment`.
+        """
 
     def open(launch: Launch, environment: Mapping[str, str]) -> IAgentSession:
         """Make a session for a chat whose processes get `environment`; nothing is started before

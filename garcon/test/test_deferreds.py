@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from twisted.internet.defer import CancelledError, Deferred, fail
+from twisted.internet.defer import CancelledError, Deferred, fail, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from garcon.deferreds import Ending, Tasks, gathered
@@ -114,6 +114,41 @@ class CleanUpTests(SynchronousTestCase):
         for cleaning in self.cleaning:
             cleaning.callback(None)
         self.assertEqual(self.cleaned, ["a", "b"])
+
+    def test_what_is_kept_is_given_up_once(self) -> None:
+        """Whoever asked for it is told when it has cleaned up; a stop in between does not disturb
+        it, and waits.
+        """
+        tasks = Tasks()
+        asked = tasks.keep(Deferred.fromCoroutine(self.work("a")))
+        asked.cancel()
+        stopping = tasks.stopService()
+        self.assertNoResult(asked)
+        self.assertNoResult(stopping)
+        self.cleaning[0].callback(None)
+        self.assertEqual(self.cleaned, ["a"])
+        self.failureResultOf(asked, CancelledError)
+        self.successResultOf(stopping)
+
+    def test_what_is_kept_outlives_whoever_gives_it_up_twice(self) -> None:
+        """The stop still waits for it."""
+        tasks = Tasks()
+        asked = tasks.keep(Deferred.fromCoroutine(self.work("a")))
+        asked.cancel()
+        asked.cancel()
+        self.failureResultOf(asked, CancelledError)
+        stopping = tasks.stopService()
+        self.assertNoResult(stopping)
+        self.cleaning[0].callback(None)
+        self.successResultOf(stopping)
+
+    def test_what_comes_of_what_is_kept(self) -> None:
+        """Is told to whoever asked for it, a failure too, and to nobody else."""
+        tasks = Tasks()
+        self.assertEqual(self.successResultOf(tasks.keep(succeed("x"))), "x")
+        self.failureResultOf(tasks.keep(fail(ValueError("no"))), ValueError)
+        self.successResultOf(tasks.stopService())
+        self.assertEqual(self.flushLoggedErrors(), [])
 
     def test_a_stop_that_is_given_up(self) -> None:
         """Leaves the tasks to their cleaning up as well."""

@@ -43,7 +43,7 @@ class QuickAgent:
         """It has no program."""
         return True
 
-    def entry(self) -> Deferred[AgentEntry | None]:
+    def entry(self, environment: Mapping[str, str]) -> Deferred[AgentEntry | None]:
         """The catalog entry."""
         return succeed(
             AgentEntry(

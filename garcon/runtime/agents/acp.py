@@ -39,7 +39,6 @@ from garcon.runtime.agents.endpoints import endpoint_of, model_of
 from garcon.runtime.agents.native_history import no_history
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentHistory,
@@ -125,13 +124,12 @@ class AcpAgent:
         self.id = manifest.id
         if manifest.history is not None:
             alsoProvides(self, IAgentHistory)
-        children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
         self._models = AcpModels(
             reactor,
             tuple(manifest.models),
             manifest.supports_images,
             manifest.model_command,
-            {**children, **manifest.environment},
+            self._path,
         )
 
     def is_installed(self) -> bool:
@@ -139,14 +137,14 @@ class AcpAgent:
         return shutil.which(self._manifest.command[0], path=self._path) is not None
 
     @returns_deferred
-    async def entry(self) -> AgentEntry | None:
+    async def entry(self, environment: Mapping[str, str]) -> AgentEntry | None:
         """The catalog entry, or None where the program is missing."""
         manifest = self._manifest
         if not self.is_installed():
             self._miss()
             return None
         self._is_missed = False
-        models = await self._models.models()
+        models = await self._models.models({**environment, **manifest.environment})
         endpoint = manifest.endpoint if self._credentials is not None else None
         return AgentEntry(
             id=manifest.id,

@@ -33,23 +33,24 @@ class AcpModels:
     """Until it has told its own."""
     _images: bool
     _command: Sequence[str] | None
-    _environment: Mapping[str, str]
+    _path: str
+    """Where its program is looked for."""
     _known: Remembered[tuple[Model, ...]] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._known = Remembered(self._reactor, self._shown)
 
-    async def models(self) -> tuple[Model, ...]:
+    async def models(self, environment: Mapping[str, str]) -> tuple[Model, ...]:
         """Return what can be chosen, the usual first.  Cancelling ends the question; whoever waits
         for it asks again.
         """
         command = self._command
         if command is None:
             return self._known.value
-        of = _identity(command[0], self._environment)
+        of = _identity(command[0], self._path)
 
         async def ask() -> tuple[tuple[Model, ...], float]:
-            said = await ask_program(self._reactor, command, self._environment, PATIENCE)
+            said = await ask_program(self._reactor, command, environment, PATIENCE)
             self.learned(listed_in(said or b""))
             # It is good also where a session that was opened meanwhile has told.
             return self._known.value, KEPT if self._known.is_good(of) else FAILED_KEPT
@@ -65,7 +66,7 @@ class AcpModels:
         first = self._known.value[:1]
         told = (replace(one, supports_images=self._images) for one in listed[:MODELS])
         known = (*first, *(one for one in told if one.value != first[0].value))
-        of = None if self._command is None else _identity(self._command[0], self._environment)
+        of = None if self._command is None else _identity(self._command[0], self._path)
         self._known.take(of, known, KEPT)
 
 
@@ -80,11 +81,11 @@ def _is_name(line: str) -> bool:
     return "/" in line and line.isprintable() and " " not in line and len(line) <= 200
 
 
-def _identity(program: str, environment: Mapping[str, str]) -> object:
+def _identity(program: str, path: str) -> object:
     """Return what changes when another version is installed."""
-    path = shutil.which(program, path=environment.get("PATH", os.defpath))
+    file = shutil.which(program, path=path)
     try:
-        found = os.stat(path or "")
+        found = os.stat(file or "")
     except OSError:
         return None
-    return path, found.st_ino, found.st_size, found.st_mtime_ns
+    return file, found.st_ino, found.st_size, found.st_mtime_ns

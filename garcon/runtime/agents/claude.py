@@ -93,7 +93,7 @@ class ClaudeAgent:
         """Whether its program is found."""
         return shutil.which(self._program, path=self._path) is not None
 
-    def entry(self) -> Deferred[AgentEntry | None]:
+    def entry(self, environment: Mapping[str, str]) -> Deferred[AgentEntry | None]:
         """The catalog entry, or None where Claude Code is not installed."""
         if not self.is_installed():
             return succeed(None)

@@ -27,7 +27,6 @@ from garcon.runtime.agents.entries import program_entry
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentAuth,
@@ -60,8 +59,7 @@ class CodexAgent:
         self._named = environment.get("GARCON_CODEX_CLI") or "codex"
         self._path = environment.get("PATH", os.defpath)
         self._credentials = credentials
-        children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
-        self._models = ModelList(reactor, children)
+        self._models = ModelList(reactor)
         self._looking = DeferredLock()
 
     def _program(self) -> str | None:
@@ -73,12 +71,12 @@ class CodexAgent:
         return self._program() is not None
 
     @returns_deferred
-    async def entry(self) -> AgentEntry | None:
+    async def entry(self, environment: Mapping[str, str]) -> AgentEntry | None:
         """The catalog entry, or None where Codex is not installed."""
         program = self._program()
         if program is None:
             return None
-        models = (await self._models.models(program)).models
+        models = (await self._models.models(program, environment)).models
         return program_entry(
             self.id,
             "Codex",

@@ -83,7 +83,6 @@ class ModelList:
     """Asks one process at a time, whoever wants to know."""
 
     _reactor: Any
-    _environment: Mapping[str, str]
     _told: Remembered[Models] = field(init=False)
     _log = Logger()
 
@@ -94,22 +93,22 @@ class ModelList:
         """Return what was told last, without asking."""
         return self._told.value
 
-    async def models(self, program: str) -> Models:
+    async def models(self, program: str, environment: Mapping[str, str]) -> Models:
         """Return the models of a program.  Cancelling ends the question; whoever waits for it asks
         again.
         """
 
         async def ask() -> tuple[Models, float]:
-            told = await self._ask(program)
+            told = await self._ask(program, environment)
             return told or WELL_KNOWN, FAILED_KEPT if told is None else KEPT
 
         return await self._told.get(_identity(program), ask)
 
-    async def _ask(self, program: str) -> Models | None:
+    async def _ask(self, program: str, environment: Mapping[str, str]) -> Models | None:
         client = CodexClient(self._reactor)
         rows: list[dict[str, Any]] = []
         try:
-            await client.open([program, "app-server"], self._environment, "/")
+            await client.open([program, "app-server"], environment, "/")
             cursor: str | None = None
             for _ in range(PAGES):
                 page = await client.call("model/list", {"cursor": cursor})

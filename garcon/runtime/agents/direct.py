@@ -93,7 +93,7 @@ class DirectAgent:
         """It has no program."""
         return True
 
-    def entry(self) -> Deferred[AgentEntry | None]:
+    def entry(self, environment: Mapping[str, str]) -> Deferred[AgentEntry | None]:
         """The catalog entry; its models are those of the endpoints, which are not known here."""
         kind = self._kind
         return succeed(

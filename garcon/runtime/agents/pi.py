@@ -29,7 +29,6 @@ from garcon.runtime.agents.pi_question import ask
 from garcon.runtime.agents.process import launch_failed
 from garcon.runtime.agents.scrubbing import Secrets
 from garcon.runtime.agents.session import AgentSession
-from garcon.runtime.environment import OURS
 from garcon.runtime.interfaces import (
     IAgent,
     IAgentAuth,
@@ -71,8 +70,7 @@ class PiAgent:
         self._node = environment.get("GARCON_PI_NODE")
         self._path = environment.get("PATH", os.defpath)
         self._credentials = credentials
-        children = {k: v for k, v in environment.items() if not k.startswith(OURS)}
-        self._models = ModelList(reactor, {**children, **QUIET})
+        self._models = ModelList(reactor)
 
     def _command(self) -> list[str] | None:
         found = shutil.which(self._named, path=self._path)
@@ -85,12 +83,12 @@ class PiAgent:
         return self._command() is not None
 
     @returns_deferred
-    async def entry(self) -> AgentEntry | None:
+    async def entry(self, environment: Mapping[str, str]) -> AgentEntry | None:
         """The catalog entry, or None where Pi is not installed."""
         command = self._command()
         if command is None:
             return None
-        models = await self._models.models(command)
+        models = await self._models.models(command, {**environment, **QUIET})
         return program_entry(
             self.id,
             "Pi",

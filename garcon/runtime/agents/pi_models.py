@@ -48,20 +48,21 @@ class ModelList:
     """Asks one process at a time, whoever wants to know."""
 
     _reactor: Any
-    _environment: Mapping[str, str]
     _told: Remembered[tuple[Model, ...] | str] = field(init=False)
     """Or why there are none."""
 
     def __attrs_post_init__(self) -> None:
         self._told = Remembered(self._reactor, ())
 
-    async def models(self, command: Sequence[str]) -> tuple[Model, ...]:
+    async def models(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[Model, ...]:
         """Return the models.  Raises `GarconError` where Pi does not tell, with its reason.
         Cancelling ends the question; whoever waits for it asks again.
         """
 
         async def find_out() -> tuple[tuple[Model, ...] | str, float]:
-            told = await self._ask(command)
+            told = await self._ask(command, environment)
             return told, FAILED_KEPT if isinstance(told, str) else KEPT
 
         told = await self._told.get(tuple(command), find_out)
@@ -69,8 +70,10 @@ class ModelList:
             raise GarconError(DISCOVERY_FAILED, told, status=503, retryable=True)
         return told
 
-    async def _ask(self, command: Sequence[str]) -> tuple[Model, ...] | str:
+    async def _ask(
+        self, command: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[Model, ...] | str:
         try:
-            return read(*await ask(self._reactor, command, self._environment))
+            return read(*await ask(self._reactor, command, environment))
         except GarconError as error:
             return f"Pi does not tell its models: {error.text}"

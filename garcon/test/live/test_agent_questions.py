@@ -13,7 +13,9 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from garcon.contract.agents import AgentAuth
+from garcon.errors import GarconError
 from garcon.runtime.agents.question import OUTPUT, ask_program
+from garcon.runtime.environment import AGENT_TREE
 from garcon.testing.local_runtimes import ClaudeRuntimeCase, RuntimeCase, runs
 from garcon.testing.refused_signals import refuse_signals
 
@@ -145,6 +147,68 @@ class AccountTests(RuntimeCase):
             {name: status.authenticated for name, status in found.items()},
             {"claude": False, "scripted": True},
         )
+
+
+class StopTests(RuntimeCase):
+    """What the stop of a runtime finds of its questions."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        path = self.project / "claude"
+        path.write_text(f"#!/bin/sh\necho $$ > {self.project}/asked\nexec sleep 300\n")
+        path.chmod(0o755)
+        self.environment["CLAUDE_BINARY"] = str(path)
+
+    async def test_a_question_is_ended(self) -> None:
+        """Its program is gone when the runtime has stopped, and nothing is asked any more."""
+        runtime = self.a_runtime()
+        asking = runtime.auth("claude")
+        pid = await self.pid_in("asked")
+        stopping = runtime.stop()
+        await self.assertFailure(asking, CancelledError)
+        await stopping
+        self.assertFalse(runs(pid))
+        refusal = self.failureResultOf(runtime.catalog(None), GarconError).value
+        self.assertEqual(refusal.code, "SERVER_SHUTTING_DOWN")
+
+    async def test_a_question_that_was_given_up_is_ended(self) -> None:
+        """Although whoever asked waits no longer."""
+        runtime = self.a_runtime()
+        asking = runtime.auth("claude")
+        pid = await self.pid_in("asked")
+        asking.cancel()
+        asking.cancel()
+        await self.assertFailure(asking, CancelledError)
+        await runtime.stop()
+        self.assertFalse(runs(pid))
+
+
+class EnvironmentTests(RuntimeCase):
+    """What programs are told that are asked for their models."""
+
+    async def test_as_every_child_s(self) -> None:
+        """With the executor's mark, so that they are found after a crash, and without what another
+        agent has set for its own tools (decisions.md 4).
+        """
+        programs = self.project / "bin"
+        programs.mkdir()
+        for name in ("codex", "pi", "opencode"):
+            program = programs / name
+            program.write_text('#!/bin/sh\nenv > "$0.env"\n')
+            program.chmod(0o755)
+        self.environment |= {"CLAUDECODE": "1", "CLAUDE_CODE_SSE_PORT": "1", "KEY": "k"}
+        self.environment["PATH"] = f"{programs}{os.pathsep}{self.environment['PATH']}"
+        runtime = self.a_runtime()
+        await runtime.catalog(None)
+        for name in ("codex", "pi", "opencode"):
+            told = (programs / f"{name}.env").read_text().splitlines()
+            names = {line.partition("=")[0] for line in told}
+            self.assertIn("KEY=k", told)
+            self.assertEqual({one for one in names if one.startswith("CLAUDE")}, set(), name)
+            (mark,) = (line for line in told if line.startswith(AGENT_TREE))
+            # The owner, its generation, and the program's own.
+            self.assertEqual(mark.count("."), 2, name)
+        self.flushLoggedErrors(GarconError)
 
 
 class ClaudeAccountTests(ClaudeRuntimeCase):

@@ -124,7 +124,7 @@ class HandAgent:
         """As the test has it."""
         return self.installed
 
-    def entry(self) -> Deferred[AgentEntry | None]:
+    def entry(self, environment: Mapping[str, str]) -> Deferred[AgentEntry | None]:
         """An entry while it is installed."""
         self.asked += 1
         if self.trouble is not None:

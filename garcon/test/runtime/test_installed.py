@@ -41,7 +41,7 @@ class ShippedTests(SynchronousTestCase):
             credentials=Nothing(),
             endpoints=Nothing(),
         )
-        entries = [self.successResultOf(agent.entry()) for agent in agents]
+        entries = [self.successResultOf(agent.entry({})) for agent in agents]
         found = [
             entry.generation.priority
             for entry in entries
@@ -60,9 +60,9 @@ class InstalledTests(SynchronousTestCase):
     def test_what_is_not_installed_is_known_but_not_offered(self) -> None:
         """It can be neither listed nor asked for its account."""
         self.assertIn("gone", self.agents)
-        [entry] = self.successResultOf(self.agents.entries(None))
+        [entry] = self.successResultOf(self.agents.entries(None, {}))
         self.assertEqual(entry.id, "hand")
-        error = self.failureResultOf(self.agents.entries("gone"))
+        error = self.failureResultOf(self.agents.entries("gone", {}))
         self.assertEqual(error.value.code, "UNSUPPORTED_AGENT")
         self.assertIn("hand", str(error.value))
         self.assertIn("its program was not found", str(error.value))
@@ -73,5 +73,5 @@ class InstalledTests(SynchronousTestCase):
     def test_an_unknown_agent(self) -> None:
         """Is named, with those there are."""
         self.assertNotIn("nobody", self.agents)
-        error = self.failureResultOf(self.agents.entries("nobody"))
+        error = self.failureResultOf(self.agents.entries("nobody", {}))
         self.assertIn("gone, hand", str(error.value))

@@ -19,6 +19,7 @@ class Listed(TestCase):
         self.bin = Path(self.mktemp()).absolute()
         self.bin.mkdir(parents=True)
         self.calls = self.bin / "calls"
+        self.environment = {"PATH": f"{self.bin}:/usr/bin:/bin"}
 
     def program(self, says: str) -> None:
         """Put a program there that lists models."""
@@ -27,8 +28,7 @@ class Listed(TestCase):
         path.chmod(0o755)
 
     def models(self, command: tuple[str, ...] | None = ("lister",)) -> AcpModels:
-        environment = {"PATH": f"{self.bin}:/usr/bin:/bin"}
-        return AcpModels(reactor, (FIRST,), True, command, environment)
+        return AcpModels(reactor, (FIRST,), True, command, self.environment["PATH"])
 
     def values(self, models: tuple[Model, ...]) -> list[str]:
         return [model.value for model in models]
@@ -37,47 +37,47 @@ class Listed(TestCase):
         """It is asked once, by whomever; its own choice stays the first."""
         self.program("echo a/one; echo; echo 'no model'; echo b/two")
         models = self.models()
-        both = [Deferred.fromCoroutine(models.models()) for _ in range(2)]
+        both = [Deferred.fromCoroutine(models.models(self.environment)) for _ in range(2)]
         for found in await gatherResults(both):
             self.assertEqual(self.values(found), ["default", "a/one", "b/two"])
-        await models.models()
+        await models.models(self.environment)
         self.assertEqual(self.calls.read_text().split(), ["called"])
 
     async def test_another_version_is_asked_again(self) -> None:
         """The program has changed, and so may have its list."""
         self.program("echo a/one")
         models = self.models()
-        await models.models()
+        await models.models(self.environment)
         (self.bin / "lister").unlink()
         self.program("echo a/other")
-        self.assertEqual(self.values(await models.models()), ["default", "a/other"])
+        self.assertEqual(self.values(await models.models(self.environment)), ["default", "a/other"])
 
     async def test_no_list(self) -> None:
         """Leaves what is known."""
         self.program("exit 3")
-        self.assertEqual(await self.models().models(), (FIRST,))
-        self.assertEqual(await self.models(("absent",)).models(), (FIRST,))
-        self.assertEqual(await self.models(None).models(), (FIRST,))
+        self.assertEqual(await self.models().models(self.environment), (FIRST,))
+        self.assertEqual(await self.models(("absent",)).models(self.environment), (FIRST,))
+        self.assertEqual(await self.models(None).models(self.environment), (FIRST,))
 
     async def test_learned_from_a_session(self) -> None:
         """Not twice, and not without end."""
         models = self.models(None)
         models.learned([Model(value="x", label="X"), Model(value="default", label="Its default")])
-        found = await models.models()
+        found = await models.models(self.environment)
         self.assertEqual(self.values(found), ["default", "x"])
         self.assertEqual(found[1].supports_images, True)
         models.learned([])
-        self.assertEqual(await models.models(), found)
+        self.assertEqual(await models.models(self.environment), found)
         for count in (MODELS, MODELS + 1):
             models.learned([Model(value=f"m{n}", label="") for n in range(count)])
-            self.assertEqual(len(await models.models()), 1 + MODELS)
+            self.assertEqual(len(await models.models(self.environment)), 1 + MODELS)
 
     async def test_the_command_is_not_asked_after_a_session(self) -> None:
         """Which has told the same: a program that takes its time would hold up each start."""
         self.program("echo a/one")
         models = self.models()
         models.learned([Model(value="x", label="X")])
-        self.assertEqual(self.values(await models.models()), ["default", "x"])
+        self.assertEqual(self.values(await models.models(self.environment)), ["default", "x"])
         self.assertFalse(self.calls.exists())
 
     async def test_a_session_that_tells_while_the_command_fails(self) -> None:
@@ -85,11 +85,11 @@ class Listed(TestCase):
         gate = self.bin / "gate"
         self.program(f"while [ ! -e {gate} ]; do sleep 0.01; done; exit 3")
         models = self.models()
-        asking = Deferred.fromCoroutine(models.models())
+        asking = Deferred.fromCoroutine(models.models(self.environment))
         models.learned([Model(value="x", label="X")])
         gate.touch()
         self.assertEqual(self.values(await asking), ["default", "x"])
-        await models.models()
+        await models.models(self.environment)
         self.assertEqual(self.calls.read_text().split(), ["called"])
 
     def test_what_is_a_model(self) -> None:

@@ -49,7 +49,7 @@ class Entries(TestCase):
         """What each says of itself that is there."""
         environment = {"PATH": f"{self.bin}:/usr/bin:/bin"}
         agents = [AcpAgent(reactor, one, environment, credentials) for one in SHIPPED]
-        return [entry for agent in agents if (entry := await agent.entry()) is not None]
+        return [entry for agent in agents if (entry := await agent.entry(environment)) is not None]
 
     def install(self) -> None:
         """Put programs there that do nothing."""
@@ -83,7 +83,7 @@ class Entries(TestCase):
             else:
                 program.unlink(missing_ok=True)
             for one in (agent, shipped):
-                self.assertEqual(await one.entry() is not None, is_there)
+                self.assertEqual(await one.entry({"PATH": "/bin"}) is not None, is_there)
             said = [
                 formatEvent(event)
                 for event in told

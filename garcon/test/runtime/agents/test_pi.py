@@ -57,7 +57,7 @@ class Found(TestCase):
         self.assertEqual(self.command(PI_BINARY="x", GARCON_PI_BINARY=other), [other])
         self.assertEqual(self.command(GARCON_PI_NODE="/n"), ["/n", str(self.program)])
         self.assertIsNone(self.command(GARCON_PI_BINARY="none"))
-        self.assertIsNone(await PiAgent(reactor, {"PATH": "/nowhere"}).entry())
+        self.assertIsNone(await PiAgent(reactor, {"PATH": "/nowhere"}).entry({}))
 
     async def test_one_that_does_not_run(self) -> None:
         """What it says is the reason, such as that its Node is too old."""
@@ -65,7 +65,7 @@ class Found(TestCase):
         agent = PiAgent(reactor, self.path)
         for _ in range(2):
             with self.assertRaises(GarconError) as caught:
-                await agent.entry()
+                await agent.entry(self.path)
             self.assertIn("too old", caught.exception.text)
 
     def answers(self, before: str = "") -> PiAgent:
@@ -86,7 +86,7 @@ class Found(TestCase):
         """Whoever else waited asks again, and is told."""
         asked = self.root / "asked"
         agent = self.answers(f"[ -e {asked} ] || {{ : > {asked}; exec cat > /dev/null; }}")
-        first, second = agent.entry(), agent.entry()
+        first, second = agent.entry(self.path), agent.entry(self.path)
         while not asked.exists():
             await deferLater(reactor, 0.01)
         first.cancel()
@@ -97,7 +97,7 @@ class Found(TestCase):
 
     async def test_only_what_the_contract_has_of_it_is_offered(self) -> None:
         """No plans and no pictures of its own (control.md A.6); it moves with its session."""
-        entry = await self.answers().entry()
+        entry = await self.answers().entry(self.path)
         assert entry is not None
         self.assertEqual(entry.supported_permission_modes, MODES)
         self.assertNotIn("plan", MODES)
