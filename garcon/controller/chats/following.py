@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from attrs import define
+from msgspec import structs
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -21,7 +22,7 @@ from garcon.controller.chats.chat import Chat
 from garcon.controller.chats.reload import Reloads
 from garcon.controller.chats.run import stale_view
 from garcon.controller.chats.state import State
-from garcon.controller.transcripts import replay
+from garcon.controller.transcripts import replay, resend
 from garcon.controller.transcripts.transcript import Transcript
 from garcon.controller.ws.interfaces import IAnswers, IReloading, Progress
 from garcon.controller.ws.requests import Reload, Subscribe
@@ -91,6 +92,7 @@ class Following:
         # All that follows is of one instant: whoever reads it has missed no change since.
         if self._state.phase(chat) is not None:
             candidates = []
+        candidates = resend.newest(candidates, resend.TOLD_BYTES)
         feed = chat.permissions.shown(self._state.server_instance_id, chat.id, transcript.view_id)
 
         def message(rows: list[ShownRow], end: int) -> Subscribed:
@@ -104,11 +106,12 @@ class Following:
                 next_after_ordinal=end,
                 through_ordinal=through,
                 has_more=end < through,
-                resend_candidates=candidates,
-                transient_feed=feed,
+                resend_candidates=[],
+                transient_feed=structs.replace(feed, rows=[]),
             )
 
-        return replay.page(read, through, message)
+        page = replay.page(read, through, message, replay.weight(candidates, feed.rows))
+        return structs.replace(page, resend_candidates=candidates, transient_feed=feed)
 
     async def _candidates(self, chat: Chat) -> list[ResendCandidate]:
         if self._state.phase(chat) is not None:

@@ -35,6 +35,7 @@ from garcon.controller.chats.registry import Registry, list_entry, title
 from garcon.controller.chats.unknown import UnknownEvents
 from garcon.controller.events import Publisher
 from garcon.controller.executors.interfaces import IExecutors
+from garcon.controller.transcripts import resend
 from garcon.controller.transcripts.batches import batches
 from garcon.controller.transcripts.times import iso
 from garcon.deferreds import Tasks
@@ -150,7 +151,7 @@ class State:
         chat = self.registry.find(chat_id)
         candidates: list[ResendCandidate] = []
         if chat is not None and self.phase(chat) is None:
-            candidates = chat.transcript.resend_candidates_now
+            candidates = resend.newest(chat.transcript.resend_candidates_now, resend.TOLD_BYTES)
         for part in batches(view_id, rows):
             self.publish(
                 ChatMessages(

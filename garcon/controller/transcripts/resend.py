@@ -9,12 +9,17 @@ from attrs import frozen
 from msgspec import Struct
 
 from garcon.contract.chats import ResendCandidate
+from garcon.contract.limits import MIB
 from garcon.contract.messages import Image
 from garcon.controller.transcripts.rows import Input, answers_input
 from garcon.store.interfaces import Damaged
 from garcon.store.records import Row
 
 UNNAMED = "attachment"
+TOLD_BYTES = 15 * MIB
+"""Of what is unanswered a socket is told the newest that fit here, though the contract wants all
+(server.md A.6.5): a message of a socket has 16 MiB at most, and one of them is for the rows.
+"""
 
 
 @frozen
@@ -50,6 +55,7 @@ class _Seen(Struct):
 
 
 _decode = msgspec.json.Decoder(_Seen).decode
+_encode = msgspec.json.Encoder().encode
 
 
 def shown_candidate(view_id: str, row: Row) -> ResendCandidate:
@@ -63,6 +69,16 @@ def shown_candidate(view_id: str, row: Row) -> ResendCandidate:
         content=seen.content,
         attachment_names=[image.name or UNNAMED for image in seen.images],
     )
+
+
+def newest(candidates: list[ResendCandidate], most_bytes: int) -> list[ResendCandidate]:
+    """Return the newest candidates that so many bytes of JSON hold."""
+    size = len(b"[")
+    for count, one in enumerate(reversed(candidates)):
+        size += len(_encode(one)) + 1
+        if size > most_bytes:
+            return candidates[len(candidates) - count :]
+    return candidates
 
 
 def after(ordinals: Sequence[int], rows: Iterable[Row]) -> list[int]:

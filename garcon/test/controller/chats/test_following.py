@@ -23,6 +23,7 @@ from garcon.contract.events import (
 from garcon.contract.limits import MIB
 from garcon.controller.ws.interfaces import IAnswers
 from garcon.controller.ws.requests import Subscribe
+from garcon.controller.ws.socket import SocketLimits
 from garcon.errors import GarconError
 from garcon.store.interfaces import IStore, NotStored
 from garcon.store.records import Row
@@ -151,6 +152,81 @@ class SubscribeTests(FollowingCase):
         self.assertEqual(self.page(6).next_after_ordinal, 7)
 
 
+class UnpartableTests(FollowingCase):
+    """What is unanswered and what is asked live, of any size, makes no page fail (A.6)."""
+
+    def unanswered(self, *commands: str) -> list[str]:
+        """Run turns that are stopped before an answer; returns what is unanswered then."""
+        for command in commands:
+            self.run_chat(self.view, command=command)
+            self.successResultOf(self.stop())
+        return list(commands)
+
+    def walk(self) -> list[Subscribed]:
+        """Read every page from the beginning, each of which advances."""
+        pages = [self.page()]
+        while pages[-1].has_more:
+            after, through = pages[-1].next_after_ordinal, pages[-1].through_ordinal
+            pages.append(self.page(after, through))
+            self.assertGreater(pages[-1].next_after_ordinal, after)
+        shown = [one.ordinal for page in pages for one in page.messages]
+        through = pages[-1].through_ordinal
+        self.assertEqual(pages[-1].next_after_ordinal, through)
+        every = self.messages(limit=200).body["messages"]
+        self.assertEqual(shown, [one["ordinal"] for one in every])
+        return pages
+
+    def contents(self, page: Subscribed) -> list[str]:
+        """What a page says is unanswered."""
+        return [one.content for one in page.resend_candidates]
+
+    def size(self, page: Subscribed) -> int:
+        """How large a page is on its way."""
+        return len(msgspec.json.encode(page))
+
+    def test_unanswered_text_of_more_than_a_page(self) -> None:
+        """All of it is told, with an empty page at the end and with every page on the way there."""
+        wanted = self.unanswered(*(letter * 300_000 for letter in "abcd"))
+        last = self.walk()[-1].through_ordinal
+        end = self.page(last)
+        self.assertEqual((end.messages, end.last_ordinal, end.has_more), ([], last, False))
+        for page in (*self.walk(), end):
+            self.assertEqual(self.contents(page), wanted)
+
+    def test_a_live_question_of_more_than_a_page(self) -> None:
+        """Behind its row, which fits no page itself, it is asked."""
+        self.run_chat(self.view)
+        self.local.last.ask("o1", "x" * MIB)
+        end = self.page(6)
+        self.assertEqual((end.messages, end.has_more), ([], False))
+        self.assertEqual([row.permission_occurrence_id for row in end.transient_feed.rows], ["o1"])
+        self.assertEqual(self.refused(self.subscribe(5)), ("HISTORY_LOAD_FAILED", False))
+
+    def test_live_questions_of_a_page_together(self) -> None:
+        """Each row of theirs still is on a page."""
+        self.run_chat(self.view)
+        for name in ("o1", "o2"):
+            self.local.last.ask(name, "x" * (MIB // 2))
+        for page in self.walk():
+            self.assertEqual(len(page.transient_feed.rows), 2)
+
+    def test_what_fits_beside_rows_counts(self) -> None:
+        """As long as pages advance so, the whole of each is no larger than a page may be."""
+        wanted = self.unanswered(*(letter * 100_000 for letter in "abcdef"))
+        pages = self.walk()
+        self.assertGreater(len(pages), 1)
+        for page in pages:
+            self.assertEqual(self.contents(page), wanted)
+            self.assertLessEqual(self.size(page), MIB)
+
+    def test_the_newest_unanswered_is_told_where_a_message_cannot_hold_all(self) -> None:
+        """The oldest is left out, though the next input carries it."""
+        wanted = self.unanswered(*(letter * (4 * MIB) for letter in "abcd"))
+        last = self.messages().body["lastOrdinal"]
+        self.assertEqual(self.contents(self.page(last)), wanted[1:])
+        self.assertLess(self.size(self.page(last)), SocketLimits().message)
+
+
 class BrokenStore(MemoryStore):
     """Its reads fail once it `is_broken`."""
 
@@ -254,6 +330,17 @@ class ToldTests(ChatsTestCase):
         self.assertEqual(self.rows()[-1].resend_candidates, [])
         self.add_row(view)
         self.assertEqual(self.rows()[-1].resend_candidates, [])
+
+    def test_of_its_candidates_the_newest_that_a_message_holds(self) -> None:
+        """The rows are told, however much is unanswered."""
+        view = self.started()
+        for letter in "abcd":
+            self.run_chat(view, command=letter * (4 * MIB))
+            self.successResultOf(self.stop())
+        self.add_row(view)
+        told = self.rows()[-1]
+        self.assertEqual([one.content[0] for one in told.resend_candidates], ["b", "c", "d"])
+        self.assertLess(len(msgspec.json.encode(told)), SocketLimits().message)
 
     def test_after_a_restart_too(self) -> None:
         """Though nobody has asked for them yet."""

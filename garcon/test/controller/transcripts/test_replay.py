@@ -54,7 +54,9 @@ class Replay(SynchronousTestCase):
                 break
         return succeed(found)
 
-    def page(self, after: int, through: int | None = None, padding: str = "") -> Page:
+    def page(
+        self, after: int, through: int | None = None, padding: str = "", beside: int = 0
+    ) -> Page:
         """Read one page."""
         through = len(self.rows) if through is None else through
         work = replay.stretch("v", self.read, after, through)
@@ -63,7 +65,7 @@ class Replay(SynchronousTestCase):
         def render(messages: list[ShownRow], end: int) -> Page:
             return Page(messages, end, end < through, padding)
 
-        page = replay.page(stretch, through, render)
+        page = replay.page(stretch, through, render, beside)
         self.assertLessEqual(len(msgspec.json.encode(page)), PAGE_BYTES)
         return page
 
@@ -165,10 +167,22 @@ class Replay(SynchronousTestCase):
         self.assertEqual(self.ordinals(self.page(2)), [3])
 
     def test_an_envelope_that_fits_no_page_is_a_failure(self) -> None:
-        """As when what is unanswered is too large to be told."""
+        """Nothing of it can be left out."""
         self.fill(said())
         error = self.assertRaises(GarconError, self.page, 0, None, "y" * PAGE_BYTES)
         self.assertEqual((error.code, error.retryable), ("HISTORY_LOAD_FAILED", False))
+
+    def test_what_cannot_be_parted_counts_as_long_as_the_page_advances(self) -> None:
+        """At the bound one row fits beside it.  With a byte more none would: then it does not count
+        at all, and the page is as large without it as any.
+        """
+        self.fill(said("x" * 600_000), said("x" * 600_000), said())
+        one = len(msgspec.json.encode(self.page(0)))
+        self.fill(said("x" * 600_000), said(), said())
+        room = PAGE_BYTES - one
+        self.assertEqual(self.ordinals(self.page(0, beside=room)), [1])
+        self.assertEqual(self.ordinals(self.page(0, beside=room + 1)), [1, 2, 3])
+        self.assertEqual(self.page(3, beside=PAGE_BYTES).end, 3)
 
     def test_no_more_is_read_than_fits(self) -> None:
         """Two hundred rows of a mebibyte are not taken into memory for one of them."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 from twisted.trial.unittest import SynchronousTestCase
 
+from garcon.contract.chats import ResendCandidate
 from garcon.contract.messages import (
     AgentSwitch,
     AssistantMessage,
@@ -137,3 +139,19 @@ class ComposeTests(SynchronousTestCase):
         first, second = Image("data:,1"), Image("data:,2")
         prompt = resend.compose([Candidate(1, "", (first,))], "b", [second])
         self.assertEqual((prompt.text, prompt.images), ("b", (first, second)))
+
+
+class NewestTests(SynchronousTestCase):
+    """What of it fits."""
+
+    def test_as_many_as_so_many_bytes_hold(self) -> None:
+        """All at the bound; with a byte less the oldest is left out, and so on to none."""
+        every = [
+            ResendCandidate(ordinal=n, content=text, attachment_names=["é"])
+            for n, text in ((1, "one"), (2, 'zwei " é'), (3, ""))
+        ]
+        for left in (every, every[1:], every[2:]):
+            size = len(msgspec.json.encode(left))
+            self.assertEqual(resend.newest(every, size), left)
+            self.assertEqual(resend.newest(every, size - 1), left[1:])
+        self.assertEqual(resend.newest([], 0), [])
