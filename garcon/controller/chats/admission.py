@@ -85,8 +85,10 @@ def must_be_free(chat: Chat) -> None:
 
 async def is_repeated(chat: Chat, new: NewInput, *, is_steer: bool = False) -> bool:
     """Whether this very input is in the transcript; ``IDEMPOTENCY_CONFLICT`` (409) where its id has
-    another content (chats.md 2.4).
+    another content (chats.md 2.4), or is that of a steer under way.  Asked in the chat's lane.
     """
+    if chat.steer_under_way(new.message_id) is not None:
+        raise conflict("The message id is that of an input on its way to the agent.")
     try:
         present = await chat.transcript.find(new.message_id)
         if present is None:

@@ -21,6 +21,7 @@ from garcon.store.interfaces import IStore
 from garcon.store.records import ChatRecord, PutChat
 
 if TYPE_CHECKING:
+    from garcon.controller.chats.delivery import Delivery
     from garcon.controller.chats.turns import Turn
 
 
@@ -44,6 +45,8 @@ class Chat:
     queue: Queue = field(factory=Queue)
     """Replaced as a whole, through `State.set_queue`."""
     applied: AppliedCommands = field(factory=AppliedCommands)
+    steers: dict[str, Delivery] = field(factory=dict)
+    """Those under way, by their message ids."""
     is_deleting: bool = False
     """Its deletion has begun: no turn begins in it, and its queue stands still."""
     is_removed: bool = False
@@ -62,6 +65,13 @@ class Chat:
         if self.turn.is_stopping:
             return "stopping"
         return "reconnecting" if executor == "reconnecting" else "running"
+
+    def steer_under_way(self, message_id: str) -> Delivery | None:
+        """Return the steer that has this message identity, while the transcript does not know it:
+        its row is kept outside of the chat's lane, so this is asked before the transcript.
+        """
+        delivery = self.steers.get(message_id)
+        return None if delivery is None or delivery.input.is_durable else delivery
 
     def parent(self) -> ParentChat | None:
         record = self.record

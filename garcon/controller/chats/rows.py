@@ -68,6 +68,8 @@ class ChatRows:
         transcript = chat.transcript
         if wish.view_id != transcript.view_id:
             raise stale_view()
+        if chat.steer_under_way(wish.message_id) is not None:
+            raise conflict("The message id is that of an input on its way to the agent.")
         try:
             present = await transcript.find(wish.message_id)
             if present is not None:

@@ -21,6 +21,12 @@ class SteeredInput:
     is_durable: bool = False
 
     @property
+    def message_id(self) -> str:
+        """Its identity in the transcript."""
+        assert self.draft.client_message_id is not None
+        return self.draft.client_message_id
+
+    @property
     def preview(self) -> str | None:
         return first_line(self.content) or None
 

@@ -22,6 +22,7 @@ from garcon.contract.steering import Steer, Steered, SteerTarget
 from garcon.controller.chats import fields, steer_errors
 from garcon.controller.chats.admission import NewInput, is_repeated
 from garcon.controller.chats.chat import Chat, no_such_chat
+from garcon.controller.chats.delivery import Asker, Delivery
 from garcon.controller.chats.lanes import Lanes
 from garcon.controller.chats.ledger import STEER, Record, failed_again, fingerprint
 from garcon.controller.chats.queues import at_least, entry_id, queued_content
@@ -61,29 +62,6 @@ class _Taken:
     record: Record
     status: str
     settled: Deferred[None] = field(factory=lambda: succeed(None))
-
-
-@define(eq=False)
-class _Delivery:
-    """An admitted steer on its way."""
-
-    chat: Chat
-    turn: Turn
-    record: Record
-    source: Source
-    target: SteerTarget
-    message_id: str
-    content: str
-    presentation: Presentation | None
-    resolved: Deferred[str]
-    has_begun: bool = False
-    settled: Deferred[None] = field(factory=Deferred)
-    """Fires for whoever asked; they may have given it up."""
-
-    @property
-    def is_promised(self) -> bool:
-        """Whether somebody was told already that it may have arrived: its row has to be there."""
-        return self.record.is_terminal
 
 
 @define(eq=False)
@@ -200,11 +178,10 @@ class Steering:
         return chat, record, turn
 
     async def _handed_over(self, wish: _Wish, chat: Chat, record: Record, turn: Turn) -> _Taken:
-        """Capture the target, without the chat's lock, and set the delivery on its way."""
-        state = self._state
+        """Capture the target, without the chat's lock, and let it be delivered."""
         try:
             target = await self._captured(chat, turn)
-            delivery = await state.lanes.run(
+            return await self._state.lanes.run(
                 chat.id,
                 lambda: self._admitted(wish, chat, record, turn, target),
                 is_bounded=False,
@@ -215,12 +192,6 @@ class Steering:
         except BaseException:
             self._settle(record, steer_errors.not_delivered())
             raise
-        if delivery is None:
-            self._settle(record, None)
-            return _Taken(record, "accepted")
-        # Whoever asked may give up; what was admitted is seen through all the same.
-        state.tasks.spawn("delivering a steer", self._see_through(delivery))
-        return _Taken(record, "accepted", delivery.settled)
 
     def _replayed(self, chat: Chat, record: Record, source: Source) -> _Taken:
         """One that is still under way has an unknown outcome for whoever repeats it, and for good
@@ -232,31 +203,36 @@ class Steering:
 
     async def _admitted(
         self, wish: _Wish, chat: Chat, record: Record, turn: Turn, target: SteerTarget
-    ) -> _Delivery | None:
-        """Mark what is steered, if all is as it was; None for an input that is in the transcript
-        already.
+    ) -> _Taken:
+        """Mark what is steered and begin its delivery, if all is as it was.  An input that is in
+        the transcript already is not sent again; one that is on its way is waited for.
         """
         if self._state.registry.find(chat.id) is not chat:
             raise no_such_chat()
         message_id, content = wish.source.input(chat)
-        if await is_repeated(chat, NewInput(message_id, content), is_steer=True):
-            wish.source.consumed(chat)
-            return None
-        if chat.turn is not turn or turn.takes_no_more:
-            raise steer_errors.of(_missed(chat, turn))
+        known = chat.steer_under_way(message_id)
+        if known is None or known.input.content != content:
+            if await is_repeated(chat, NewInput(message_id, content), is_steer=True):
+                wish.source.consumed(chat)
+                self._settle(record, None)
+                return _Taken(record, "accepted")
+            if chat.turn is not turn or turn.takes_no_more:
+                raise steer_errors.of(_missed(chat, turn))
         wish.source.begin(chat)
         record.state = "running"
-        return _Delivery(
-            chat,
-            turn,
-            record,
-            wish.source,
-            target,
-            message_id,
-            content,
-            wish.presentation,
-            self._resolved(chat, content),
-        )
+        asker = Asker(record, wish.source)
+        if known is not None:
+            known.askers.append(asker)
+        else:
+            draft = rows.user_input(
+                record.accepted_at, content, [], message_id, wish.presentation, is_steer=True
+            )
+            steered, resolved = SteeredInput(draft, content), self._resolved(chat, content)
+            delivery = Delivery(chat, turn, target, steered, [asker], resolved)
+            chat.steers[message_id] = delivery
+            # Whoever asked may give up; what was admitted is seen through all the same.
+            self._state.tasks.spawn("delivering a steer", self._see_through(delivery))
+        return _Taken(record, "accepted", asker.settled)
 
     async def _captured(self, chat: Chat, turn: Turn) -> SteerTarget:
         try:
@@ -288,54 +264,46 @@ class Steering:
 
     # Delivery
 
-    async def _see_through(self, delivery: _Delivery) -> None:
+    async def _see_through(self, delivery: Delivery) -> None:
         try:
             await self._deliveries.run(delivery.chat.id, lambda: self._deliver(delivery))
         finally:
             if not delivery.has_begun:
                 # The controller stops, and its turn among the deliveries never came.
-                self._conclude(delivery, Steered(outcome="not-delivered"), None)
+                self._conclude(delivery, Steered(outcome="not-delivered"))
 
-    async def _deliver(self, delivery: _Delivery) -> None:
+    async def _deliver(self, delivery: Delivery) -> None:
         """Hand an admitted steer to the agent, and see to what becomes of it."""
         delivery.has_begun = True
-        outcome, steered = Steered(outcome="not-delivered"), None
+        outcome = Steered(outcome="not-delivered")
         try:
             content = await delivery.resolved
             if delivery.turn.takes_no_more or self._state.is_shutting_down:
                 outcome = Steered(outcome=_missed(delivery.chat, delivery.turn))
             else:
-                steered, outcome = self._input(delivery), Steered(outcome="unknown")
-                outcome = await self._sent(delivery, steered, content)
-                if steered.is_kept:
-                    await delivery.turn.flushed()
+                outcome = Steered(outcome="unknown")
+                outcome = await self._sent(delivery, content)
+            self._keep_promise(delivery)
+            if delivery.input.is_kept:
+                await delivery.turn.flushed()
         finally:
-            self._conclude(delivery, outcome, steered)
+            self._conclude(delivery, outcome)
 
-    def _input(self, delivery: _Delivery) -> SteeredInput:
-        draft = rows.user_input(
-            delivery.record.accepted_at,
-            delivery.content,
-            [],
-            delivery.message_id,
-            delivery.presentation,
-            is_steer=True,
-        )
-        return SteeredInput(draft, delivery.content)
-
-    async def _sent(self, delivery: _Delivery, steered: SteeredInput, content: str) -> Steered:
-        turn = delivery.turn
-        steer = Steer(
-            target=delivery.target, client_message_id=delivery.message_id, content=content
-        )
+    async def _sent(self, delivery: Delivery, content: str) -> Steered:
+        turn, steered = delivery.turn, delivery.input
+        steer = Steer(target=delivery.target, client_message_id=steered.message_id, content=content)
         outcome = Steered(outcome="unknown")
         turn.steering(steered)
         try:
             outcome = await self._asked(delivery.chat, steer)
         finally:
-            is_kept = delivery.is_promised or delivery.source.is_kept(outcome)
-            turn.steered(steered, is_kept=is_kept)
+            turn.steered(steered, is_kept=delivery.is_wanted(outcome))
         return outcome
+
+    def _keep_promise(self, delivery: Delivery) -> None:
+        """Where it was never sent, its row is kept behind the end, and the next run carries it."""
+        if delivery.is_promised and not delivery.input.is_kept:
+            delivery.turn.keep(delivery.input)
 
     async def _asked(self, chat: Chat, steer: Steer) -> Steered:
         try:
@@ -354,29 +322,31 @@ class Steering:
             self._log.failure("a steer of {run} went wrong", run=steer.target.run_id)
             return Steered(outcome="unknown")
 
-    def _conclude(
-        self, delivery: _Delivery, outcome: Steered, steered: SteeredInput | None
-    ) -> None:
-        source, chat = delivery.source, delivery.chat
-        if steered is None and delivery.is_promised:
-            # It was never sent, so its row is kept behind the end, and the next run carries it.
-            steered = self._input(delivery)
-            delivery.turn.keep(steered)
-        is_delivered = outcome.outcome == "delivered"
-        error: GarconError | None
-        if is_delivered and steered is not None and not steered.is_durable:
-            error = source.not_kept(chat)
-        elif is_delivered:
-            error = source.concluded(chat, None)
-        elif steered is not None and steered.is_kept and not source.is_kept(outcome):
+    def _conclude(self, delivery: Delivery, outcome: Steered) -> None:
+        self._keep_promise(delivery)
+        # Its identity is free again before the queue goes on, whose next entry it may be.
+        steers, message_id = delivery.chat.steers, delivery.input.message_id
+        if steers.get(message_id) is delivery:
+            del steers[message_id]
+        for asker in delivery.askers:
+            error = self._concluded(delivery, outcome, asker.source)
+            if not asker.record.is_terminal:
+                self._settle(asker.record, error)
+        for asker in delivery.askers:
+            if not asker.settled.called:
+                asker.settled.callback(None)
+
+    def _concluded(
+        self, delivery: Delivery, outcome: Steered, source: Source
+    ) -> GarconError | None:
+        """Return what one of those who asked is told; None for a success."""
+        chat, steered = delivery.chat, delivery.input
+        if outcome.outcome == "delivered":
+            return source.concluded(chat, None) if steered.is_durable else source.not_kept(chat)
+        if steered.is_kept and not source.is_kept(outcome):
             # Its turn ended while it was on its way, or it was promised: it does not go back.
-            error = source.concluded(chat, steer_errors.unknown())
-        else:
-            error = source.concluded(chat, steer_errors.of(outcome.outcome, outcome.text))
-        if not delivery.is_promised:
-            self._settle(delivery.record, error)
-        if not delivery.settled.called:
-            delivery.settled.callback(None)
+            return source.concluded(chat, steer_errors.unknown())
+        return source.concluded(chat, steer_errors.of(outcome.outcome, outcome.text))
 
     def _settle(self, record: Record, error: GarconError | None) -> None:
         record.error = error
