@@ -5,6 +5,7 @@ when refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from attrs import frozen
 from twisted.internet.defer import Deferred, succeed
@@ -19,8 +20,10 @@ from garcon.controller.transcripts.transcript import Late
 from garcon.deferreds import Waiters
 from garcon.store.records import Change, PutChat, Row, TouchChat
 
-COMMIT_ROWS = 512
-"""Rows of a turn that one commit takes."""
+COMMIT_ROWS, COMMIT_BYTES = 512, MIB
+"""What of a turn one commit takes; one row may be larger.  The sockets are told of a commit in one
+step: of more than they may have unsent even a client that reads as fast as it can would be closed.
+"""
 PENDING_ROWS, PENDING_BYTES = 8_192, 64 * MIB
 """What may wait for its commit."""
 WELCOME_ROWS, WELCOME_BYTES = 1_024, 4 * MIB
@@ -98,8 +101,8 @@ class Commits:
         """Commit what waits, unless a commit runs already: then it goes with the next one."""
         if self._is_writing or self._retry is not None or not self._pending:
             return
-        batch = self._pending[:COMMIT_ROWS]
-        del self._pending[:COMMIT_ROWS]
+        batch = self._pending[: self._fitting()]
+        del self._pending[: len(batch)]
         self._is_writing = True
         # As it is when it is written: others change it too, and never the other way round.
         before: list[Late] = [lambda: PutChat(self._chat.record)] if self._saves_chat else []
@@ -110,6 +113,15 @@ class Commits:
         d.addCallbacks(
             lambda kept: self._written(batch, kept), lambda f: self._refused(batch, saved, f)
         ).addErrback(lambda f: self._log.failure("a turn's commit went wrong", failure=f))
+
+    def _fitting(self) -> int:
+        """Return how many of the rows that wait one commit takes."""
+        size = 0
+        for count, one in enumerate(islice(self._pending, COMMIT_ROWS)):
+            size += len(one.draft.payload)
+            if size > COMMIT_BYTES and count:
+                return count
+        return COMMIT_ROWS
 
     async def flushed(self) -> None:
         """Fire once every row so far is durable, or given up; more may have come by then."""
