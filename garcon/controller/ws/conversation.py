@@ -3,7 +3,8 @@ bounds (server.md A.4).
 
 A client that asks faster than it is answered is not read any further; only what had been read
 already still comes.  Pages of transcripts go out one at a time and only to a socket that takes
-them, so no socket is closed for what it asked for itself.
+them, so no socket is closed for what it asked for itself.  Reloads may take minutes: they are
+counted apart, and one too many is refused, so that nothing waits for them.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from garcon.errors import GarconError
 
 AT_ONCE = 8
 """Requests of one socket that are worked on side by side."""
+RELOADS = 8
+"""Reloads of one socket that run beside those."""
 WAITING, WAITING_BYTES = 64, MIB
 """What may wait behind them before no more is read."""
 FLOOD, FLOOD_BYTES = 4 * KIB, 32 * MIB
@@ -65,7 +68,8 @@ _CODES = frozenset(
 )
 """Codes that a failed request may be answered with; others are the history's, which failed."""
 
-Work = Subscribe | Reload | ReconnectQuery
+Brief = Subscribe | ReconnectQuery
+Work = Brief | Reload
 
 
 class IClient(Protocol):
@@ -100,9 +104,10 @@ class Conversation:
     _client: IClient
     _answers: IAnswers
     _clock: IReactorTime
-    _waiting: deque[tuple[Work, int]] = field(factory=deque)
+    _waiting: deque[tuple[Brief, int]] = field(factory=deque)
     _waiting_bytes: int = 0
     _running: set[Deferred[None]] = field(factory=set)
+    _reloading: set[Deferred[None]] = field(factory=set)
     _reloads: dict[CancelReload, IReloading] = field(factory=dict)
     _pages: DeferredLock = field(factory=DeferredLock)
     _is_held: bool = False
@@ -126,7 +131,7 @@ class Conversation:
         self._waiting.clear()
         for reload in list(self._reloads.values()):
             reload.stop()
-        for work in list(self._running):
+        for work in [*self._running, *self._reloading]:
             work.cancel()
 
     def _take(self, request: Request, size: int) -> None:
@@ -141,7 +146,9 @@ class Conversation:
                 reload = self._reloads.get(request)
                 if reload is not None:
                     reload.stop()
-            case Subscribe() | Reload() | ReconnectQuery():
+            case Reload():
+                self._begin_reload(request)
+            case Subscribe() | ReconnectQuery():
                 self._queue(request, size)
 
     def _pong(self, ping: Ping) -> None:
@@ -165,7 +172,16 @@ class Conversation:
 
     # Requests that take their time
 
-    def _queue(self, request: Work, size: int) -> None:
+    def _begin_reload(self, request: Reload) -> None:
+        if len(self._reloading) < RELOADS:
+            self._spawn(self._serve(request), self._reloading)
+            return
+        error = GarconError(
+            "HISTORY_LOAD_FAILED", "Too many reloads of this socket run already.", retryable=True
+        )
+        self._client.answer(self._failure(request, error))
+
+    def _queue(self, request: Brief, size: int) -> None:
         self._waiting.append((request, size))
         self._waiting_bytes += size
         self._begin()
@@ -177,18 +193,18 @@ class Conversation:
         while self._waiting and len(self._running) < AT_ONCE and not self._is_over:
             request, size = self._waiting.popleft()
             self._waiting_bytes -= size
-            self._spawn(self._serve(request))
+            self._spawn(self._serve(request), self._running)
         is_full = len(self._waiting) > WAITING or self._waiting_bytes > WAITING_BYTES
         if is_full != self._is_held and not self._is_over:
             self._is_held = is_full
             self._client.hold_reading(is_full)
 
-    def _spawn(self, work: Coroutine[Deferred[Any], Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Deferred[Any], Any, None], among: set[Deferred[None]]) -> None:
         d: Deferred[None] = Deferred.fromCoroutine(work)
-        self._running.add(d)
+        among.add(d)
 
         def ended(result: object) -> None:
-            self._running.discard(d)
+            among.discard(d)
             self._begin()
 
         d.addErrback(lambda f: f.trap(CancelledError))

@@ -11,7 +11,7 @@ from zope.interface.verify import verifyObject
 
 from garcon.contract.events import ProcessingChat, Reloaded
 from garcon.contract.limits import MIB
-from garcon.controller.ws.conversation import ANSWER_TIME, AT_ONCE, FLOOD, WAITING
+from garcon.controller.ws.conversation import ANSWER_TIME, AT_ONCE, FLOOD, RELOADS, WAITING
 from garcon.controller.ws.interfaces import IAnswers, IReloading
 from garcon.errors import GarconError
 from garcon.test.controller.ws.cast import (
@@ -226,36 +226,83 @@ class BoundTests(ConversationCase):
 
     def test_eight_requests_are_worked_on_at_once(self) -> None:
         """The ninth waits for one of them."""
-        for n in range(AT_ONCE + 1):
-            self.say("chat-reload", clientRequestId=f"r{n}", chatId="1")
-        self.assertEqual(len(self.answers.reloads), AT_ONCE)
-        self.answers.reloads[0][2].done.errback(GarconError("CHAT_RUNNING", "x"))
-        self.assertEqual(len(self.answers.reloads), AT_ONCE + 1)
+        for n in range(AT_ONCE - 1):
+            self.subscribe(f"s{n}")
+        self.assertEqual(len(self.say("reconnect-state-query")), 1)
+        self.subscribe("s")
+        self.assertEqual(self.say("reconnect-state-query"), [])
+        self.answers.turn()
+        kinds = [answer["type"] for answer in self.wire.said()]
+        self.assertEqual(kinds, ["chat-subscribed", "reconnect-state"])
 
     def test_reading_stops_when_too_many_wait(self) -> None:
         """At the bound it goes on, one more holds it, and room lets it go on."""
         for n in range(AT_ONCE + WAITING):
-            self.say("chat-reload", clientRequestId=f"r{n}", chatId="1")
+            self.subscribe(f"s{n}")
         self.assertEqual(self.wire.holds, [])
-        self.say("chat-reload", clientRequestId="more", chatId="1")
+        self.subscribe("more")
         self.assertEqual(self.wire.holds, [True])
-        self.answers.reloads[0][2].done.errback(GarconError("CHAT_RUNNING", "x"))
+        self.answers.turn()
         self.assertEqual(self.wire.holds, [True, False])
 
     def test_reading_stops_when_too_much_waits(self) -> None:
         """A mebibyte of requests, however few."""
         for n in range(AT_ONCE):
-            self.say("chat-reload", clientRequestId=f"r{n}", chatId="1")
-        self.say("chat-reload", clientRequestId="x" * MIB, chatId="1")
+            self.subscribe(f"s{n}")
+        self.subscribe("x" * MIB)
         self.assertEqual(self.wire.holds, [True])
 
     def test_a_flood_closes_its_socket(self) -> None:
         """More than a read buffer can hold: the bound is met at the request."""
         for n in range(AT_ONCE + FLOOD):
-            self.say("chat-reload", clientRequestId=f"r{n}", chatId="1")
+            self.subscribe(f"s{n}")
         self.assertEqual(self.wire.aborts, 0)
-        self.say("chat-reload", clientRequestId="more", chatId="1")
+        self.subscribe("more")
         self.assertEqual(self.wire.aborts, 1)
+
+
+class ManyReloadsTests(ConversationCase):
+    """Reloads are counted apart from other requests: they may take minutes."""
+
+    def reload(self, request_id: str) -> list[Any]:
+        """Ask for a reload."""
+        return self.say("chat-reload", clientRequestId=request_id, chatId="1")
+
+    def test_nothing_else_waits_for_reloads(self) -> None:
+        """Eight that run leave all the room that there is to what else is asked."""
+        for n in range(RELOADS):
+            self.assertEqual(self.reload(f"r{n}"), [])
+        for n in range(AT_ONCE - 1):
+            self.subscribe(f"s{n}")
+        self.assertEqual(len(self.say("reconnect-state-query")), 1)
+
+    def test_reloads_do_not_wait_for_anything_else(self) -> None:
+        """They begin while other requests wait."""
+        for n in range(AT_ONCE + 1):
+            self.subscribe(f"s{n}")
+        self.reload("r")
+        self.assertEqual(len(self.answers.reloads), 1)
+
+    def test_one_too_many_is_refused(self) -> None:
+        """For now: eight run, the ninth may be tried again, and is taken once one has ended."""
+        self.assertEqual(RELOADS, 8)
+        for n in range(RELOADS):
+            self.reload(f"r{n}")
+        self.assertEqual(len(self.answers.reloads), RELOADS)
+        wanted = self.error("HISTORY_LOAD_FAILED", True, "chat-reload")
+        self.assertEqual(self.failed(self.reload("s")), wanted)
+        self.assertEqual(len(self.answers.reloads), RELOADS)
+        self.answers.reloads[0][2].done.errback(GarconError("CHAT_RUNNING", "x"))
+        self.wire.said()
+        self.assertEqual(self.reload("s"), [])
+        self.assertEqual(len(self.answers.reloads), RELOADS + 1)
+
+    def test_a_reload_that_is_asked_for_twice_counts_twice(self) -> None:
+        """Though both have one name."""
+        for _ in range(RELOADS):
+            self.reload("s")
+        wanted = self.error("HISTORY_LOAD_FAILED", True, "chat-reload")
+        self.assertEqual(self.failed(self.reload("s")), wanted)
 
 
 class ReloadCase(ConversationCase):
