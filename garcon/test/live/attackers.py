@@ -15,6 +15,9 @@ from zope.interface import implementer
 
 reactor: Any = _reactor
 
+TURNS_LEFT = 5
+"""About what the moment before an attacker comes again is on a machine of one's own."""
+
 
 class Attacker(ClientFactory):
     """Keeps so many sockets open at a port: whoever is thrown out comes again at once.  `host` is
@@ -66,8 +69,16 @@ class Attacker(ClientFactory):
         """A socket has ended."""
         self._left -= 1
         if not self._is_over:
-            # Not in the same turn, which would leave no turn to anybody on one reactor.
-            reactor.callLater(0.005, self._connect)
+            reactor.callLater(0.005, self._come_again, TURNS_LEFT)
+
+    def _come_again(self, turns: int) -> None:
+        """Connect after as many turns of the reactor, which the attacked share: where others have
+        the processor, a moment leaves them none.
+        """
+        if turns:
+            reactor.callLater(0, self._come_again, turns - 1)
+        else:
+            self._connect()
 
     def stop(self) -> None:
         """Come no more."""

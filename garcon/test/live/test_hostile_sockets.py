@@ -75,11 +75,8 @@ class Attacked(TestCase):
     fit into a test.
     """
 
-    timeout = 60
-    within = 25.0
-    """Four attempts of whoever dials (control.md J.3): both ends, the attackers and other tests
-    share the processors, and in an attempt that is late its place may go to somebody else.
-    """
+    timeout = 40
+    within = 10.0
 
     worker: WorkerLink
     controller: ControllerLink
