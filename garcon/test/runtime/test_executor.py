@@ -349,14 +349,18 @@ class GivenUp(RuntimeCase):
         self.session.closed[0].callback(None)
         self.clock.advance(0)
 
-    def test_the_next_launch_waits_for_the_end(self) -> None:
-        """It is neither refused nor has its chat two processes at once."""
-        _, _, d = self.begin()
+    def assert_waits(self, d: Deferred[Launched]) -> None:
+        """Assert that a launch begins when nothing is left of the first one, and not before."""
         self.assertNoResult(d)
         self.assertEqual(len(self.agent.sessions), 1)
         self.gone()
         self.successResultOf(d)
         self.assertEqual(len(self.agent.sessions), 2)
+
+    def test_the_next_launch_waits_for_the_end(self) -> None:
+        """It is neither refused nor has its chat two processes at once."""
+        _, _, d = self.begin()
+        self.assert_waits(d)
 
     def test_one_launch_waits_at_a_time(self) -> None:
         """Another one is busy, and so is the run id of the one that ends."""
@@ -378,11 +382,7 @@ class GivenUp(RuntimeCase):
         self.assertTrue(self.successResultOf(self.runtime.abort(aborted.run_id)))
         self.assertEqual(self.refusal(d).code, "RUN_INTERRUPTED")
         _, _, d = self.begin()
-        self.assertNoResult(d)
-        self.assertEqual(len(self.agent.sessions), 1)
-        self.gone()
-        self.successResultOf(d)
-        self.assertEqual(len(self.agent.sessions), 2)
+        self.assert_waits(d)
 
     def test_the_wait_is_part_of_the_launch(self) -> None:
         """What has not ended by then leaves the chat busy."""
